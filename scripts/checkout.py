@@ -1,0 +1,23 @@
+"""Job of rule checkout."""
+
+from pathlib import Path
+
+from umimill.checkout import Part, checkout
+from umimill.job import run_job, split_item
+
+unit = snakemake.wildcards.unit
+units = snakemake.params.units
+number, count = split_item(snakemake.wildcards.part)
+unmatched = snakemake.output.get("unmatched")
+with run_job(snakemake, "checkout", "match", unit=unit, part=snakemake.wildcards.part) as meter:
+    checkout(
+        [Path(path) for path in snakemake.input.reads],
+        snakemake.params.layouts,
+        dict(zip(units, map(Path, snakemake.input.probes), strict=True)),
+        unit,
+        Part(units.index(unit), number, count),
+        Path(snakemake.output.rows),
+        meter,
+        minimum_umi_quality=snakemake.params.minimum_umi_quality,
+        unmatched=Path(unmatched) if unmatched else None,
+    )

@@ -1,0 +1,14 @@
+"""Job of rule plan."""
+
+from pathlib import Path
+
+from umimill.job import run_job
+from umimill.plan import plan
+
+with run_job(snakemake, "plan", "sort") as meter:
+    plan(
+        [Path(path) for path in snakemake.input.partitions],
+        int(snakemake.wildcards.buckets),
+        Path(snakemake.output.plan),
+        meter,
+    )

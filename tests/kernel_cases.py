@@ -1,0 +1,153 @@
+"""Random inputs of the kernels' tests, and the arrays that the kernels take for them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from hypothesis import strategies as st
+from numba import config
+from oracle import Read, Row, Side, Template, pack_cold
+
+from umimill.fastq import base_codes
+from umimill.kernels.checkout import Rules, Scratch
+from umimill.kernels.match import Foreign, Letters, Patterns
+from umimill.kernels.match import Read as KernelRead
+from umimill.layout import Layout, SampleLayout
+from umimill.matching import complements
+from umimill.partition import HOT
+from umimill.patterns import compile_patterns
+
+PADDING = 64
+LETTERS = Letters(base_codes(), 33)
+RULES = Rules(LETTERS, complements(), 0, 0)
+
+
+def cases(count: int) -> int:
+    """Return how many rounds a loop over random cases makes: few where the compiler is off."""
+    return max(1, count // 100) if config.DISABLE_JIT else count
+
+
+def text_of(*parts: bytes) -> Any:
+    """Return u8[*] with the padding that buffers of text have."""
+    return np.frombuffer(b"".join(parts) + bytes(PADDING), np.uint8).copy()
+
+
+def kernel_read(read: Read) -> KernelRead:
+    """Return a read as the kernels take it, with something else around it."""
+    bases, qualities = read
+    data = text_of(b"GATTACA", bases.encode(), b"\n", bytes(33 + one for one in qualities), b"~~~")
+    return KernelRead(data, np.int64(7), np.int64(8 + len(bases)), np.int64(len(bases)))
+
+
+def oracle_side(layout: Layout | None) -> Side:
+    """Return a parsed layout as the oracle takes it."""
+    if layout is None:
+        return Side("", True, 0, None)
+    return Side(layout.symbols, layout.anchored, layout.payload_start, layout.payload_stop)
+
+
+def oracle_rows(layouts: Sequence[SampleLayout]) -> list[Row]:
+    """Return layout rows as the oracle takes them."""
+    return [Row(one.sample, (oracle_side(one.sides[0]), oracle_side(one.sides[1]))) for one in layouts]
+
+
+def compiled(layouts: Sequence[SampleLayout]) -> Patterns:
+    """Compile layout rows whose samples are numbered without gaps."""
+    return compile_patterns(layouts, 1 + max(one.sample for one in layouts))
+
+
+def scratch_for(patterns: Patterns, longest: int) -> Scratch:
+    """Return a worker's buffers, full of rubbish."""
+    words = longest // 32 + 4
+    return Scratch(
+        np.full(words, 0xDEADBEEFDEADBEEF, np.uint64),
+        np.full(words, 0xDEADBEEFDEADBEEF, np.uint64),
+        np.full(longest + 64, 3, np.uint8),
+        np.full(2 * longest + 256, 65, np.uint8),
+        np.full(patterns.rows.shape[0], 1 << 40, np.int64),
+        np.full(patterns.samples, 1 << 40, np.uint64),
+        np.zeros(1, np.int64),
+    )
+
+
+def foreign_of(share: float, composition: Sequence[float]) -> Foreign:
+    """Return the alternative for a share of foreign reads and the frequencies of the bases."""
+    scores = [round(1024 * np.log2(4 * one)) for one in composition]
+    prior = round(1024 * np.log2(share / (1 - share)))
+    return Foreign(prior, np.array([*scores, 0], np.int64))
+
+
+def staged(rows: Sequence[Template], width: int) -> tuple[Any, Any, Any, Any]:
+    """Return rows as checkout stages them: HOT[n], u8[n, B], first cold words, cold words."""
+    hot = np.zeros(len(rows), HOT)
+    barcode_quality = np.zeros((len(rows), width), np.uint8)
+    starts = np.zeros(len(rows), np.int64)
+    cold: list[int] = [7, 7, 7]
+    for number, row in enumerate(rows):
+        fill_hot(hot[number], row)
+        barcode_quality[number, : len(row.barcode_quality)] = row.barcode_quality
+        starts[number] = len(cold)
+        cold += pack_cold(row, None)
+    return hot, barcode_quality, starts, np.array([*cold, 7, 7, 7], np.uint64)
+
+
+def fill_hot(entry: Any, row: Template) -> None:
+    """Write the fields of one HOT record."""
+    entry["key"] = pack_key(row.barcode)
+    entry["record"], entry["unit"], entry["sample"] = row.record, row.unit, row.sample
+    entry["length_1"], entry["length_2"] = (len(text) for text in row.payload)
+    entry["flags"] = row.flags
+    entry["umi_length"], entry["cell_length"] = len(row.umi), len(row.cell)
+
+
+def pack_key(barcode: str) -> np.uint64:
+    """Return the key of a barcode."""
+    key = 0
+    for place, letter in enumerate(barcode):
+        key |= "ACGT".index(letter) << (62 - 2 * place)
+    return np.uint64(key)
+
+
+def dna(least: int = 0, most: int = 40, letters: str = "ACGT") -> st.SearchStrategy[str]:
+    """Draw a sequence."""
+    return st.text(letters, min_size=least, max_size=most)
+
+
+@st.composite
+def templates(
+    draw: st.DrawFn,
+    *,
+    longest: int = 80,
+    levels: Sequence[int] = tuple(range(94)),
+    samples: int = 2,
+    paired: bool = True,
+    barcode: st.SearchStrategy[tuple[str, str]] | None = None,
+) -> Template:
+    """Draw a cut template."""
+    default = st.tuples(dna(0, 3), dna(1, 6))
+    cell, umi = draw(default if barcode is None else barcode)
+    sides = []
+    for mate in range(2):
+        text = draw(dna(0, longest, "ACGTN" if draw(st.booleans()) else "ACGT")) if (
+            mate == 0 or paired
+        ) else ""
+        values = draw(st.lists(st.sampled_from(levels), min_size=len(text), max_size=len(text)))
+        sides.append((text, tuple(values)))
+    quality = draw(
+        st.lists(
+            st.integers(0, 93), min_size=len(cell) + len(umi), max_size=len(cell) + len(umi)
+        )
+    )
+    return Template(
+        draw(st.integers(0, samples - 1)),
+        cell,
+        umi,
+        tuple(quality),
+        (sides[0][0], sides[1][0]),
+        (sides[0][1], sides[1][1]),
+        record=draw(st.integers(0, 2**32 - 1)),
+        unit=draw(st.integers(0, 2**16 - 1)),
+        flags=32 if "N" in sides[0][0] + sides[1][0] else draw(st.sampled_from([0, 1, 2])),
+    )

@@ -1,0 +1,133 @@
+"""Inner kernels as functions that Python can call: they are compiled without a wrapper of their own.
+
+With NUMBA_DISABLE_JIT=1 these are plain calls.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from umimill.jit import kernel
+from umimill.kernels import bases, checkout, consensus, families, match, rows, text
+
+
+@kernel
+def pack_eight(word: Any) -> Any:
+    return bases.pack_eight(word)
+
+
+@kernel
+def spread_eight(packed: Any) -> Any:
+    return bases.spread_eight(packed)
+
+
+@kernel
+def gather_eight(codes: Any) -> Any:
+    return bases.gather_eight(codes)
+
+
+@kernel
+def pack_text(buffer: Any, start: int, length: int, words: Any, first: int) -> None:
+    bases.pack_text(buffer, start, length, words, first)
+
+
+@kernel
+def count_unknown(buffer: Any, start: int, length: int) -> Any:
+    return bases.count_unknown(buffer, start, length)
+
+
+@kernel
+def unpack_codes(words: Any, first: int, length: int, codes: Any) -> None:
+    bases.unpack_codes(words, first, length, codes)
+
+
+@kernel
+def log2_of(table: Any, count: int) -> Any:
+    return match.log2_of(table, count)
+
+
+@kernel
+def weight_of(weights: Any, difference: int) -> Any:
+    return match.weight_of(weights, difference)
+
+
+@kernel
+def shifted_word(words: Any, at: int) -> Any:
+    return match.shifted_word(words, at)
+
+
+@kernel
+def window_mismatches(words: Any, at: int, window: Any) -> Any:
+    return match.window_mismatches(words, at, window)
+
+
+@kernel
+def low_quality_words(read: Any, letters: Any, scratch: Any, words: Any) -> None:
+    match.low_quality_words(read, letters, scratch, words)
+
+
+@kernel
+def score_positions(
+    positions: Any, scores: Any, start: int, stop: int, read: Any, offset: int, letters: Any
+) -> Any:
+    return match.score_positions(positions, scores, start, stop, read, offset, letters)
+
+
+@kernel
+def match_template(
+    patterns: Any, read_1: Any, read_2: Any, foreign: Any, rules: Any, scratch: Any
+) -> Any:
+    """Match as checkout does: its dispatch to the three matchers, with the buffers they need."""
+    return checkout.match_template(patterns, read_1, read_2, foreign, rules, scratch)
+
+
+@kernel
+def reverse_read(read: Any, complements: Any, text: Any) -> Any:
+    return checkout.reverse_read(read, complements, text)
+
+
+@kernel
+def mix(state: Any, word: Any) -> Any:
+    return rows.mix(state, word)
+
+
+@kernel
+def cold_words(length_1: int, length_2: int, flags: int, quality_bits: int) -> Any:
+    return rows.cold_words(length_1, length_2, flags, quality_bits)
+
+
+@kernel
+def leaf_of(key: Any, base: int, shift: Any) -> Any:
+    return rows.leaf_of(key, base, shift)
+
+
+@kernel
+def read_qualities(
+    cold: Any, source: int, length: int, levels: Any, quality_bits: int, qualities: Any
+) -> Any:
+    return rows.read_qualities(cold, source, length, levels, quality_bits, qualities)
+
+
+@kernel
+def compare(first: Any, second: Any, left: int, right: int) -> Any:
+    return families.compare(first[left], second[right])
+
+
+@kernel
+def add_row(batch: Any, row: int, model: Any, votes: Any) -> Any:
+    return consensus.add_row(batch, row, model, votes)
+
+
+@kernel
+def put_number(buffer: Any, at: int, value: int) -> Any:
+    return text.put_number(buffer, at, value)
+
+
+@kernel
+def put_millionths(buffer: Any, at: int, numerator: int, denominator: int) -> Any:
+    return text.put_millionths(buffer, at, numerator, denominator)
+
+
+@kernel
+def put_key(buffer: Any, at: int, key: Any, start: int, stop: int) -> Any:
+    return text.put_key(buffer, at, key, start, stop)

@@ -1,0 +1,365 @@
+"""Reads in small and the stages in sequence, for tests that call the stage functions directly."""
+
+from __future__ import annotations
+
+import gzip
+import os
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from umimill.assemble import Settings, assemble
+from umimill.checkout import Part, checkout
+from umimill.fastq import read_ahead, read_templates
+from umimill.files import read_json, write_json
+from umimill.index import index
+from umimill.library_tables import LibrarySettings
+from umimill.metrics import Meter
+from umimill.partition import PartitionFile
+from umimill.plan import plan, read_plan
+from umimill.probe import probe
+from umimill.tally import tally
+
+# Name (without the @), bases, qualities.
+Record = tuple[bytes, bytes, bytes]
+Layouts = Sequence[tuple[str, str, str | None]]
+Row = tuple[Any, ...]
+
+LETTERS = b"ACGT"
+
+
+# -- FASTQ -----------------------------------------------------------------------------------------
+
+
+def fastq_text(records: Iterable[Record], newline: bytes = b"\n") -> bytes:
+    """Write records as FASTQ text."""
+    return b"".join(
+        newline.join((b"@" + name, bases, b"+", qualities, b"")) for name, bases, qualities in records
+    )
+
+
+def write_fastq(path: Path, records: Iterable[Record]) -> Path:
+    """Write records to a file, compressed where its name ends in .gz."""
+    text = fastq_text(records)
+    path.write_bytes(gzip.compress(text, 1) if path.suffix == ".gz" else text)
+    return path
+
+
+def read_records(
+    paths: Sequence[Path], *, ahead: bool = False, **options: Any
+) -> list[tuple[Record, ...]]:
+    """Read templates as tuples of records, one a mate."""
+    chunks = read_templates(tuple(paths), **options)
+    found = []
+    for chunk in read_ahead(chunks) if ahead else chunks:
+        assert chunk.first_record == len(found)
+        for number in range(chunk.count):
+            template = []
+            for mate in chunk.mates:
+                name, name_stop, start, stop, quality = mate.records[number].tolist()
+                template.append(
+                    (
+                        mate.buffer[name:name_stop].tobytes(),
+                        mate.buffer[start:stop].tobytes(),
+                        mate.buffer[quality : quality + stop - start].tobytes(),
+                    )
+                )
+            found.append(tuple(template))
+    return found
+
+
+def random_bases(rng: np.random.Generator, length: int, letters: bytes = LETTERS) -> bytes:
+    """Draw bases."""
+    return bytes(rng.choice(np.frombuffer(letters, np.uint8), length))
+
+
+def random_reads(
+    rng: np.random.Generator, count: int, tags: Sequence[bytes], *, umis: int = 50, length: int = 40
+) -> list[Record]:
+    """Make reads of tag + 6 UMI bases + payload of up to `length` bases, four quality levels."""
+    pool = [random_bases(rng, 6) for _ in range(umis)]
+    reads = []
+    for number in range(count):
+        bases = tags[rng.integers(len(tags))] + pool[rng.integers(umis)]
+        bases += random_bases(rng, int(rng.integers(1, length + 1)))
+        levels = b"IFII" if number % 3 else b"I5F#"
+        head = len(bases) - 1
+        qualities = b"I" * min(head, 14) + random_bases(rng, len(bases) - min(head, 14), levels)
+        reads.append((b"read:%d" % number, bases, qualities))
+    return reads
+
+
+# -- stages ----------------------------------------------------------------------------------------
+
+
+def new_meter(stage: str = "test", threads: int = 1, mem_mb: int = 8000, **where: Any) -> Meter:
+    """Make a meter with memory to spare: a test process has its own large baseline."""
+    return Meter(stage, "L1", mem_mb, threads, where)
+
+
+@dataclass(frozen=True)
+class Library:
+    """Files and layouts of a library whose stages run in a folder."""
+
+    folder: Path
+    layouts: Layouts
+    units: Mapping[str, Sequence[Path]]
+
+    @property
+    def mates(self) -> int:
+        """Files of a unit."""
+        return len(next(iter(self.units.values())))
+
+
+def run_probes(library: Library) -> dict[str, Path]:
+    """Probe every unit."""
+    probes = {unit: library.folder / "probe" / f"{unit}.json" for unit in library.units}
+    for unit, reads in library.units.items():
+        if not probes[unit].exists():
+            probe(reads, library.layouts, probes[unit], new_meter("probe", unit=unit))
+    return probes
+
+
+def run_checkout(
+    library: Library,
+    *,
+    parts: int = 1,
+    threads: int = 1,
+    record_block: int = 8192,
+    unmatched: bool = False,
+    **options: Any,
+) -> tuple[list[Path], list[dict[str, Any]]]:
+    """Check out all units; return partition files and metrics, unit after unit, part after part."""
+    probes = run_probes(library)
+    outputs, metrics = [], []
+    for number, (unit, reads) in enumerate(library.units.items()):
+        for part in range(parts):
+            name = f"{part + 1}-of-{parts}"
+            home = library.folder / "partition" / unit
+            meter = new_meter("checkout", threads, unit=unit, part=name)
+            checkout(
+                reads,
+                library.layouts,
+                probes,
+                unit,
+                Part(number, part, parts, record_block),
+                home / f"{name}.rows",
+                meter,
+                unmatched=home / f"{name}.unmatched" if unmatched else None,
+                **options,
+            )
+            outputs.append(home / f"{name}.rows")
+            metrics.append(meter.result("match"))
+    return outputs, metrics
+
+
+def run_plan(library: Library, partitions: Sequence[Path], buckets: int) -> Path:
+    """Plan the buckets."""
+    output = library.folder / "plan" / f"of-{buckets}.plan"
+    plan(partitions, buckets, output, new_meter("plan"))
+    return output
+
+
+def run_buckets(
+    library: Library,
+    plan_path: Path,
+    *,
+    minimum_reads: int = 1,
+    table_bytes: int | None = None,
+) -> tuple[list[dict[str, Path]], list[dict[str, Any]]]:
+    """Tally and assemble all buckets; return the files of each and all metrics."""
+    buckets = read_plan(plan_path).bounds.size - 1
+    files, metrics = [], []
+    for bucket in range(buckets):
+        home = library.folder / "buckets" / plan_path.stem
+        names = ("families", "mate1", "mate2", "molecules")
+        found = {name: home / f"{bucket}.{name}" for name in names}
+        meter = new_meter("tally", bucket=f"{bucket + 1}-of-{buckets}")
+        tally(plan_path, bucket, found["families"], meter, table_bytes=table_bytes)
+        metrics.append(meter.result("sort"))
+        meter = new_meter("assemble", bucket=f"{bucket + 1}-of-{buckets}")
+        settings = Settings(minimum_reads, 1e-4, library.mates)
+        assemble(
+            plan_path,
+            found["families"],
+            bucket,
+            settings,
+            (found["mate1"], found["mate2"]),
+            found["molecules"],
+            meter,
+        )
+        metrics.append(meter.result("model"))
+        files.append(found)
+    return files, metrics
+
+
+def run_index(
+    library: Library,
+    plan_path: Path,
+    files: Sequence[Mapping[str, Path]],
+    metrics: Sequence[Mapping[str, Any]],
+    *,
+    minimum_reads: int = 1,
+) -> Path:
+    """Index a library; return the index. Its tables are in the folder `metrics`."""
+    jobs = []
+    for number, job in enumerate(metrics):
+        jobs.append(library.folder / "jobs" / f"{number}.json")
+        write_json(jobs[-1], job)
+    output = library.folder / "index.json"
+    index(
+        plan_path,
+        [[one["mate1"] for one in files], [one["mate2"] for one in files]],
+        [one["molecules"] for one in files],
+        jobs,
+        output,
+        library.folder / "metrics",
+        settings(library, minimum_reads=minimum_reads, buckets=len(files)),
+        new_meter("index"),
+    )
+    return output
+
+
+def settings(library: Library, *, minimum_reads: int = 1, buckets: int = 1) -> LibrarySettings:
+    """Make the settings that index takes."""
+    return LibrarySettings(
+        "L1",
+        library.layouts,
+        {unit: [str(path) for path in reads] for unit, reads in library.units.items()},
+        {unit: library.folder / "probe" / f"{unit}.json" for unit in library.units},
+        buckets,
+        1,
+        1e-4,
+        minimum_reads,
+    )
+
+
+# -- what is in the files --------------------------------------------------------------------------
+
+
+def ledger(metrics: Iterable[Mapping[str, Any]]) -> dict[tuple[str | None, str], int]:
+    """Add up ledgers, without lines of zero."""
+    total: Counter[tuple[str | None, str]] = Counter()
+    for job in metrics:
+        for entry in job["ledger"]:
+            total[entry["sample"], entry["line"]] += entry["templates"]
+    return {place: count for place, count in total.items() if count}
+
+
+def key_text(key: int, length: int) -> str:
+    """Unpack a key, first base highest."""
+    return "".join("ACGT"[(key >> (62 - 2 * place)) & 3] for place in range(length))
+
+
+def _bases(words: Sequence[int], length: int) -> str:
+    return "".join(key_text(word, 32) for word in words)[:length]
+
+
+def _qualities(words: Sequence[int], length: int, bits: int, levels: Sequence[int]) -> bytes:
+    if bits == 8:
+        return b"".join(word.to_bytes(8, "little") for word in words)[:length]
+    codes = [(word >> (62 - 2 * place)) & 3 for word in words for place in range(32)]
+    return bytes(levels[code] for code in codes[:length])
+
+
+def unpack_row(
+    hot: Any, barcode: Any, words: Sequence[int], bits: int, levels: Sequence[int]
+) -> Row:
+    """Unpack a row: (sample, barcode, cell bases, flags, unit, record, barcode qualities, mates).
+
+    Each mate is (bases with N, qualities from 0).
+    """
+    lengths = (int(hot["length_1"]), int(hot["length_2"]))
+    at = 0
+
+    def take(per_word: int) -> list[Sequence[int]]:
+        nonlocal at
+        parts = []
+        for length in lengths:
+            count = -(-length // per_word)
+            parts.append(words[at : at + count])
+            at += count
+        return parts
+
+    bases = [_bases(part, length) for part, length in zip(take(32), lengths, strict=True)]
+    qualities = [
+        _qualities(part, length, bits, levels)
+        for part, length in zip(take(32 if bits == 2 else 8), lengths, strict=True)
+    ]
+    if int(hot["flags"]) & 32:
+        for side, part in enumerate(take(64)):
+            mask = "".join(f"{word:064b}" for word in part)
+            bases[side] = "".join(
+                "N" if bit == "1" else base for base, bit in zip(bases[side], mask, strict=False)
+            )
+    assert at == len(words)
+    width = int(hot["cell_length"]) + int(hot["umi_length"])
+    return (
+        int(hot["sample"]),
+        key_text(int(hot["key"]), width),
+        int(hot["cell_length"]),
+        int(hot["flags"]),
+        int(hot["unit"]),
+        int(hot["record"]),
+        bytes(barcode.tolist()),
+        tuple(zip(bases, qualities, strict=True)),
+    )
+
+
+def cold_size(hot: Any, bits: int) -> int:
+    """Return the cold words of a row."""
+    total = 0
+    for name in ("length_1", "length_2"):
+        length = int(hot[name])
+        total += -(-length // 32) + -(-length // (32 if bits == 2 else 8))
+        total += -(-length // 64) if int(hot["flags"]) & 32 else 0
+    return total
+
+
+def unpack_rows(
+    hot: Any, barcode: Any, cold: Any, bits: int, levels: Sequence[int]
+) -> Iterator[Row]:
+    """Unpack rows that lie one after the other."""
+    words = cold.tolist()
+    at = 0
+    for number in range(hot.size):
+        stop = at + cold_size(hot[number], bits)
+        yield unpack_row(hot[number], barcode[number], words[at:stop], bits, levels)
+        at = stop
+    assert at == len(words)
+
+
+def partition_rows(path: Path) -> list[list[Row]]:
+    """Read a whole partition file: the rows of each flush."""
+    flushes = []
+    with PartitionFile(path) as part:
+        for number, entry in enumerate(part.flushes):
+            count, bits = int(entry["rows"]), int(entry["quality_bits"])
+            hot = part.read_hot(number, 0, count)
+            barcode = part.read_barcode_quality(number, 0, count)
+            cold = part.read_cold(number, 0, int(entry["cold_words"]))
+            flushes.append(list(unpack_rows(hot, barcode, cold, bits, entry["levels"].tolist())))
+    return flushes
+
+
+def all_rows(paths: Iterable[Path]) -> Counter[Row]:
+    """Return the multiset of rows of partition files."""
+    return Counter(row for path in paths for flush in partition_rows(path) for row in flush)
+
+
+def files_below(folder: Path) -> list[str]:
+    """List all files of a folder, hidden ones too."""
+    return sorted(
+        os.path.relpath(os.path.join(home, name), folder)
+        for home, _, names in os.walk(folder)
+        for name in names
+    )
+
+
+def job_ledger(path: Path) -> Any:
+    """Return the ledger of a metrics file."""
+    return read_json(path)["ledger"]

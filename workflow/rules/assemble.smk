@@ -1,0 +1,162 @@
+rule tally:
+    input:
+        listed_partitions,
+        plan=library_plan,
+    output:
+        families=intermediate("results/tally/{library}/{bucket}.families"),
+        metrics="results/tally/{library}/{bucket}.metrics.json",
+    log:
+        "logs/tally/{library}/{bucket}.log",
+    benchmark:
+        "benchmarks/tally/{library}/{bucket}.jsonl"
+    conda:
+        "../../envs/stage.yaml"
+    threads: 1
+    resources:
+        mem_mb=400,
+        runtime=60,
+    params:
+        algorithm=ALGORITHM_VERSION,
+        version=__version__,
+        library=lambda wildcards: wildcards.library,
+    script:
+        "../../scripts/tally.py"
+
+
+rule assemble:
+    input:
+        listed_partitions,
+        plan=library_plan,
+        families="results/tally/{library}/{bucket}.families",
+    output:
+        mate1=intermediate("results/assemble/{library}/{bucket}.mate1"),
+        mate2=intermediate("results/assemble/{library}/{bucket}.mate2"),
+        molecules=intermediate("results/assemble/{library}/{bucket}.molecules"),
+        metrics="results/assemble/{library}/{bucket}.metrics.json",
+    log:
+        "logs/assemble/{library}/{bucket}.log",
+    benchmark:
+        "benchmarks/assemble/{library}/{bucket}.jsonl"
+    conda:
+        "../../envs/stage.yaml"
+    threads: assemble_threads
+    resources:
+        mem_mb=500,
+        runtime=120,
+    params:
+        algorithm=ALGORITHM_VERSION,
+        version=__version__,
+        library=lambda wildcards: wildcards.library,
+        paired=lambda wildcards: LIBRARIES[wildcards.library].paired,
+        minimum_reads=CONFIG.min_reads,
+        floor=CONFIG.floor,
+    script:
+        "../../scripts/assemble.py"
+
+
+rule index:
+    input:
+        plan=index_plan,
+        mate1=buckets("assemble", "mate1"),
+        mate2=buckets("assemble", "mate2"),
+        molecules=buckets("assemble", "molecules"),
+        probes=library_probes,
+        jobs=library_jobs,
+    output:
+        index="results/index/{library}.json",
+        jobs="results/metrics/{library}/jobs.json",
+        ledger="results/metrics/{library}/ledger.tsv",
+        sizes="results/metrics/{library}/sizes.tsv",
+        samples="results/metrics/{library}/samples.tsv",
+        provenance="results/metrics/{library}/provenance.json",
+        metrics="results/metrics/{library}/index.json",
+    log:
+        "logs/index/{library}.log",
+    benchmark:
+        "benchmarks/index/{library}.jsonl"
+    conda:
+        "../../envs/stage.yaml"
+    threads: 1
+    resources:
+        mem_mb=400,
+        runtime=10,
+    params:
+        algorithm=ALGORITHM_VERSION,
+        version=__version__,
+        library=lambda wildcards: wildcards.library,
+        layouts=library_layouts,
+        reads=library_reads,
+        buckets=lambda wildcards: bucket_number(wildcards.library),
+        parts=CONFIG.parts,
+        floor=CONFIG.floor,
+        minimum_reads=CONFIG.min_reads,
+    script:
+        "../../scripts/index.py"
+
+
+# Names of the files of a sample depend on whether its library is paired, so each library has rules
+# of its own: one for a run of samples.
+for library in CONFIG.libraries:
+    for number, samples in enumerate(sample_runs(library.samples)):
+
+        rule:
+            name:
+                f"gather_{library.name}_{number + 1}"
+            input:
+                listed_fragments(library.name),
+                index=f"results/index/{library.name}.json",
+            output:
+                fastq=[
+                    path
+                    for sample in samples
+                    for path in fastq_files(sample, paired=library.paired)
+                ],
+                tables=[path for sample in samples for path in table_files(sample)],
+                metrics=f"results/metrics/{library.name}/gather.{number + 1}.json",
+            log:
+                f"logs/gather/{library.name}.{number + 1}.log",
+            benchmark:
+                f"benchmarks/gather/{library.name}.{number + 1}.jsonl"
+            conda:
+                "../../envs/stage.yaml"
+            threads: 1
+            resources:
+                mem_mb=500,
+                runtime=60,
+            params:
+                algorithm=ALGORITHM_VERSION,
+                version=__version__,
+                library=library.name,
+                samples=list(samples),
+                paired=library.paired,
+                minimum_reads=CONFIG.min_reads,
+            script:
+                "../../scripts/gather.py"
+
+    if CONFIG.unmatched:
+
+        rule:
+            name:
+                f"gather_unmatched_{library.name}"
+            input:
+                pieces=library_parts(library.name, "unmatched"),
+            output:
+                fastq=unmatched_files(library.name, paired=library.paired),
+                metrics=f"results/unmatched/{library.name}/{library.name}.metrics.json",
+            log:
+                f"logs/gather_unmatched/{library.name}.log",
+            benchmark:
+                f"benchmarks/gather_unmatched/{library.name}.jsonl"
+            conda:
+                "../../envs/stage.yaml"
+            threads: 1
+            resources:
+                mem_mb=400,
+                runtime=60,
+            params:
+                algorithm=ALGORITHM_VERSION,
+                version=__version__,
+                library=library.name,
+                parts=CONFIG.parts,
+            script:
+                "../../scripts/gather_unmatched.py"

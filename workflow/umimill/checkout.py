@@ -1,0 +1,282 @@
+"""checkout: find the barcode of every template of one part, cut it out, stage rows to a partition.
+
+Part i of n reads the whole unit and owns every n-th block of 8,192 records; so the cut is at the
+same record in all files, whatever their lengths, and the number of parts moves no byte of a result.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from umimill.bgzf import compress_records
+from umimill.blockfile import BlockWriter
+from umimill.errors import UmimillError
+from umimill.fastq import TemplateChunk, read_ahead, read_templates
+from umimill.files import read_json
+from umimill.kernels import checkout as kernels
+from umimill.kernels import match as verdicts
+from umimill.kernels.fastq import copy_records
+from umimill.kernels.match import Foreign
+from umimill.layout import leaf_widths, sample_layouts
+from umimill.matching import Matcher
+from umimill.metrics import Meter
+from umimill.partition import Leaves, PartitionWriter, Staging
+
+RECORD_BLOCK = 8192
+LIBRARY_LINES = {"unmatched": verdicts.UNMATCHED, "ambiguous": verdicts.AMBIGUOUS}
+SAMPLE_LINES = {
+    "too_short": verdicts.TOO_SHORT,
+    "low_umi_quality": verdicts.LOW_UMI_QUALITY,
+    "empty_payload": verdicts.EMPTY_PAYLOAD,
+    "unresolved": verdicts.UNRESOLVED,
+    "assigned": verdicts.ASSIGNED,
+}
+COUNTERS = {
+    "flipped": kernels.FLIPPED,
+    "unknown_in_barcode": kernels.UNKNOWN_IN_BARCODE,
+    "unknown_in_payload": kernels.UNKNOWN_IN_PAYLOAD,
+    "payload_bases": kernels.PAYLOAD_BASES,
+}
+# Share of the budget for rows of a flush: sorting and encoding take the rest.
+STAGING_SHARE = 0.7
+MOST_STAGING_BYTES = 128 << 20
+
+
+@dataclass(frozen=True)
+class Part:
+    """Which templates of a unit a job owns.
+
+    Attributes:
+        unit: number of the unit in its library.
+        index: number of the part, from 0.
+        count: parts of the unit.
+        record_block: records of a block.
+    """
+
+    unit: int
+    index: int
+    count: int
+    record_block: int = RECORD_BLOCK
+
+    def ranges(self, chunk: TemplateChunk) -> Iterator[tuple[int, int]]:
+        """Yield the ranges [start, stop) of a chunk that belong to the part, cut at blocks."""
+        start = 0
+        while start < chunk.count:
+            block, inside = divmod(chunk.first_record + start, self.record_block)
+            stop = min(chunk.count, start + self.record_block - inside)
+            if block % self.count == self.index:
+                yield start, stop
+            start = stop
+
+
+def checkout(
+    reads: Sequence[Path],
+    layouts: Sequence[Sequence[str | None]],
+    probes: Mapping[str, Path],
+    unit: str,
+    part: Part,
+    output: Path,
+    meter: Meter,
+    *,
+    minimum_umi_quality: int = 0,
+    unmatched: Path | None = None,
+    staging_bytes: int | None = None,
+) -> None:
+    """Partition one part of a unit.
+
+    Args:
+        reads: one file, or the two of a pair.
+        layouts: rows (sample, layout, layout of read 2 or nothing) of the library.
+        probes: probe's answer for each unit of the library.
+        unit: the unit.
+        part: which of its templates.
+        output: partition file to write.
+        meter: metrics of the job.
+        minimum_umi_quality: a UMI base below it sets the template aside.
+        unmatched: file for the templates that no layout matched, or None.
+        staging_bytes: memory for the rows of a flush; None takes it from the budget.
+
+    Raises:
+        FastqError: what is wrong with the reads.
+        UmimillError: where two units hold the same reads.
+    """
+    check_distinct(probes)
+    probe = read_json(probes[unit])
+    samples, rows = sample_layouts(layouts)
+    foreign = Foreign(probe["foreign_prior"], np.array(probe["base_scores"], np.int64))
+    matcher = Matcher(
+        rows,
+        len(samples),
+        foreign,
+        probe["quality_offset"],
+        minimum_umi_quality=minimum_umi_quality,
+        unit=part.unit,
+    )
+    leaves = Leaves(leaf_widths(rows, len(samples)))
+    if staging_bytes is None:
+        staging_bytes = min(int(meter.budget_bytes * STAGING_SHARE), MOST_STAGING_BYTES)
+    longest = sum(probe["longest"])
+    staging = Staging(staging_bytes, matcher.barcode_width, longest + longest // 4 + 24)
+    header = {"samples": list(samples), "unit": unit, "part": part.index, "parts": part.count}
+    options = {"quality_offset": probe["quality_offset"]}
+    with (
+        PartitionWriter(output, leaves, matcher.barcode_width) as writer,
+        UnmatchedWriter(unmatched, len(reads)) as refused,
+    ):
+        for chunk in _timed_chunks(reads, meter, options):
+            for start, stop in part.ranges(chunk):
+                found = _stage_range(matcher, chunk, start, stop, staging, writer, meter)
+                refused.add(chunk, found, start, stop, part.record_block)
+                meter.reads += stop - start
+        _flush(writer, staging, meter)
+        writer.finish(header)
+        refused.finish()
+        meter.written_bytes = writer.written_bytes
+    for line, verdict in LIBRARY_LINES.items():
+        meter.count(None, line, int(matcher.ledger[:, verdict].sum()))
+    for number, sample in enumerate(samples):
+        for line, verdict in SAMPLE_LINES.items():
+            meter.count(sample, line, int(matcher.ledger[number, verdict]))
+    meter.counters.update({name: int(matcher.counters[place]) for name, place in COUNTERS.items()})
+
+
+def check_distinct(probes: Mapping[str, Path]) -> None:
+    """Refuse a library in which two units begin with the same 10,000 templates.
+
+    Raises:
+        UmimillError: naming the two.
+    """
+    met: dict[str, str] = {}
+    for unit, path in probes.items():
+        digest = read_json(path)["digest"]
+        if digest is None:
+            continue
+        if digest in met:
+            raise UmimillError(
+                f"units {met[digest]} and {unit} begin with the same 10,000 templates: the same "
+                "lane given twice; remove one of the two rows from the units sheet"
+            )
+        met[digest] = unit
+
+
+def _timed_chunks(
+    reads: Sequence[Path], meter: Meter, options: dict[str, Any]
+) -> Iterator[TemplateChunk]:
+    def decoded() -> Iterator[TemplateChunk]:
+        chunks = read_templates(tuple(reads), **options)
+        while True:
+            with meter.clock("decode"):
+                chunk = next(chunks, None)
+            if chunk is None:
+                return
+            yield chunk
+
+    yield from read_ahead(decoded()) if meter.threads > 1 else decoded()
+
+
+def _stage_range(
+    matcher: Matcher,
+    chunk: TemplateChunk,
+    start: int,
+    stop: int,
+    staging: Staging,
+    writer: PartitionWriter,
+    meter: Meter,
+) -> np.ndarray[Any, np.dtype[np.uint8]]:
+    """Stage a range, flushing as often as it takes; return the verdicts of the range."""
+    found = []
+    while start < stop:
+        with meter.clock("match"):
+            staged = matcher.stage(chunk, start, stop, staging)
+        found.append(staged.verdicts[start : staged.stop])
+        start = staged.stop
+        if start < stop:
+            _flush(writer, staging, meter)
+    return np.concatenate(found)
+
+
+def _flush(writer: PartitionWriter, staging: Staging, meter: Meter) -> None:
+    with meter.clock("write"):
+        meter.counters["flushes"] = meter.counters.get("flushes", 0) + int(staging.fill[0] > 0)
+        writer.flush(staging)
+
+
+class UnmatchedWriter:
+    """Keeps the text of unmatched and ambiguous templates, compressed by block of records.
+
+    Blocks of records are the same for any number of parts, so gather can put the pieces of all
+    parts in order and always gets the same file.
+
+    Args:
+        path: block file to write, or None to keep nothing.
+        files: files of the unit.
+    """
+
+    def __init__(self, path: Path | None, files: int) -> None:
+        self._writer = BlockWriter(path) if path else None
+        self._files = files
+        self._pieces: list[tuple[int, int, int, int, int]] = []
+        self._block = -1
+        self._text: list[list[np.ndarray[Any, Any]]] = [[] for _ in range(files)]
+        self._ends: list[list[np.ndarray[Any, Any]]] = [[] for _ in range(files)]
+
+    def __enter__(self) -> UnmatchedWriter:
+        return self
+
+    def __exit__(self, *error: Any) -> None:
+        if self._writer:
+            self._writer.__exit__(*error)
+
+    def add(
+        self,
+        chunk: TemplateChunk,
+        found: np.ndarray[Any, np.dtype[np.uint8]],
+        start: int,
+        stop: int,
+        record_block: int,
+    ) -> None:
+        """Take the refused templates of range [start, stop) of a chunk."""
+        if self._writer is None:
+            return
+        block = (chunk.first_record + start) // record_block
+        if block != self._block:
+            self._close_block()
+            self._block = block
+        chosen = np.flatnonzero(
+            (found == verdicts.UNMATCHED) | (found == verdicts.AMBIGUOUS)
+        ).astype(np.int64)
+        for file, mate in enumerate(chunk.mates):
+            records = mate.records[start:stop][chosen]
+            sizes = records[:, 1] - records[:, 0] + 2 * (records[:, 3] - records[:, 2]) + 6
+            text = np.zeros(int(sizes.sum()), np.uint8)
+            ends = np.zeros(chosen.size, np.int64)
+            copy_records(mate.buffer, np.ascontiguousarray(records), text, ends)
+            self._text[file].append(text[: int(ends[-1])] if ends.size else text)
+            self._ends[file].append(ends)
+
+    def _close_block(self) -> None:
+        if self._writer is None or not self._text[0]:
+            return
+        for file in range(self._files):
+            sizes = np.cumsum([0, *(text.size for text in self._text[file])])
+            ends = np.concatenate(
+                [ends + first for ends, first in zip(self._ends[file], sizes, strict=False)]
+            )
+            text = np.concatenate(self._text[file])
+            data = b"".join(compress_records(text, ends))
+            offset = self._writer.append_bytes(data)
+            self._pieces.append((file, self._block, offset, len(data), ends.size))
+            self._text[file].clear()
+            self._ends[file].clear()
+
+    def finish(self) -> None:
+        """Write the list of pieces and give the file its name."""
+        self._close_block()
+        if self._writer:
+            self._writer.add("pieces", np.array(self._pieces, np.int64).reshape(-1, 5))
+            self._writer.finish({"files": self._files})

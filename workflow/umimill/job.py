@@ -1,0 +1,51 @@
+"""What every job script does around its stage: errors in one line, a meter, metrics at the end."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from umimill import __version__
+from umimill.errors import UmimillError, job_errors
+from umimill.metrics import Meter
+
+
+@contextmanager
+def run_job(snakemake: Any, stage: str, driver: str, **where: Any) -> Iterator[Meter]:
+    """Run the block as the job of a rule.
+
+    Args:
+        snakemake: the object that Snakemake gives to scripts; it has `output.metrics`,
+            `params.library` and `params.version`.
+        stage: name of the stage.
+        driver: the stage's main clock.
+        **where: unit, part, bucket or samples of the job.
+    """
+    with job_errors(snakemake.log[0] if snakemake.log else None):
+        if snakemake.params.version != __version__:
+            raise UmimillError(
+                f"the workflow is umimill {snakemake.params.version}, but the environment has "
+                f"umimill {__version__} installed; remove it there"
+            )
+        meter = Meter(
+            stage,
+            snakemake.params.library,
+            int(snakemake.resources.mem_mb),
+            snakemake.threads,
+            where,
+        )
+        yield meter
+        meter.write(Path(snakemake.output.metrics), driver)
+
+
+def split_item(item: str) -> tuple[int, int]:
+    """Read "3-of-8" as (2, 8): numbers count from 0."""
+    number, count = item.split("-of-")
+    return int(number) - 1, int(count)
+
+
+def paths(values: Mapping[str, str]) -> dict[str, Path]:
+    """Turn the values of a mapping into paths."""
+    return {name: Path(value) for name, value in values.items()}

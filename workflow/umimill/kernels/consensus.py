@@ -1,0 +1,379 @@
+"""The vote: columns of a molecule's reads to bases and qualities, in whole numbers.
+
+A plane sum holds votes in its low 40 bits and the number of reads that voted in the bits above, so
+that depth and disagreement come with the likelihood: room for 16 million reads of Q93 a column.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from umimill.jit import inline_kernel, kernel, load_word
+from umimill.kernels.bases import unpack_codes
+from umimill.kernels.families import compare
+from umimill.kernels.rows import (
+    HAS_UNKNOWN,
+    cold_words,
+    hash_hot,
+    hash_words,
+    mix,
+    read_qualities,
+)
+
+U = np.uint64
+
+VOTE_MASK = (1 << 40) - 1
+UNKNOWN_LETTER = np.uint8(78)
+
+
+class Model(NamedTuple):
+    """Tables of consensus.make_model.
+
+    Attributes:
+        votes: i64[94], 2^40 + vote of a base by its Phred.
+        losers: u64[*], 2^40 exp(-d / 1024).
+        thresholds: u64[94], greatest p_error + floor of each quality.
+        floor: 2^40 times the floor.
+        errors: u64[*], 2^40 p_error of a column where all reads agree, by sum of votes.
+        qualities: u8[*], its quality.
+    """
+
+    votes: Any
+    losers: Any
+    thresholds: Any
+    floor: int
+    errors: Any
+    qualities: Any
+
+
+class Batch(NamedTuple):
+    """Rows in memory, from several runs.
+
+    Attributes:
+        hot: HOT[n].
+        barcode_quality: u8[n, B].
+        cold: u64[*].
+        starts: i64[n], first cold word of each row.
+        runs: i64[n], run of each row.
+        bits: i64[runs], bits of a quality.
+        levels: u8[runs, 4], quality levels.
+    """
+
+    hot: Any
+    barcode_quality: Any
+    cold: Any
+    starts: Any
+    runs: Any
+    bits: Any
+    levels: Any
+
+
+class Votes(NamedTuple):
+    """Buffers of a vote, wide enough for the longest read.
+
+    Attributes:
+        planes: i64[2, 4, width], sums by mate and base.
+        barcode: i64[64], sums of the barcode's bases.
+        codes: u8[width + 64].
+        qualities: u8[width + 64].
+    """
+
+    planes: Any
+    barcode: Any
+    codes: Any
+    qualities: Any
+
+
+@kernel
+def find_molecules(hot: Any, order: Any, molecules: Any, minimum: int) -> tuple[int, int]:
+    """List the molecules of ordered rows: one a key.
+
+    Args:
+        hot: HOT[n].
+        order: i64[n], rows by (sample, key, length).
+        molecules: MOLECULE[>= n], filled: key, reads, first row, lengths of the longest read.
+        minimum: reads below which a molecule is not called.
+
+    Returns:
+        (molecules, bytes of all consensus bases).
+    """
+    count = 0
+    size = np.int64(0)
+    for index in range(order.size):
+        row = hot[order[index]]
+        if count == 0 or compare(row, molecules[count - 1]) != 0:
+            molecules[count]["key"] = row["key"]
+            molecules[count]["reads"] = U(0)
+            molecules[count]["sample"] = row["sample"]
+            molecules[count]["umi_length"] = row["umi_length"]
+            molecules[count]["cell_length"] = row["cell_length"]
+            molecules[count]["first"] = index
+            molecules[count]["length_1"] = 0
+            molecules[count]["length_2"] = 0
+            count += 1
+        entry = molecules[count - 1]
+        entry["reads"] += U(1)
+        entry["length_1"] = max(entry["length_1"], row["length_1"])
+        entry["length_2"] = max(entry["length_2"], row["length_2"])
+    for number in range(count):
+        if np.int64(molecules[number]["reads"]) >= minimum:
+            size += np.int64(molecules[number]["length_1"])
+            size += np.int64(molecules[number]["length_2"])
+    return count, size
+
+
+@inline_kernel
+def add_mate(
+    batch: Batch,
+    side: int,
+    length: int,
+    base_at: int,
+    unknown_at: int,
+    model: Model,
+    votes: Votes,
+) -> None:
+    """Add the votes of one mate whose qualities are in votes.qualities."""
+    unpack_codes(batch.cold, base_at, length, votes.codes)
+    codes = votes.codes
+    qualities = votes.qualities
+    table = model.votes
+    if unknown_at >= 0:
+        for column in range(length):
+            word = batch.cold[unknown_at + (column >> 6)]
+            if (word >> U(63 - (column & 63))) & U(1):
+                codes[column] = 4
+    plane_0 = votes.planes[side, 0]
+    plane_1 = votes.planes[side, 1]
+    plane_2 = votes.planes[side, 2]
+    plane_3 = votes.planes[side, 3]
+    zero = np.int64(0)
+    for column in range(length):
+        vote = table[qualities[column]]
+        code = codes[column]
+        plane_0[column] += vote if code == 0 else zero
+        plane_1[column] += vote if code == 1 else zero
+        plane_2[column] += vote if code == 2 else zero
+        plane_3[column] += vote if code == 3 else zero
+
+
+@inline_kernel
+def add_row(batch: Batch, row: int, model: Model, votes: Votes) -> Any:
+    """Add the votes of a row; return the hash of the row."""
+    hot = batch.hot[row]
+    length_1 = np.int64(hot["length_1"])
+    length_2 = np.int64(hot["length_2"])
+    flags = np.int64(hot["flags"])
+    run = batch.runs[row]
+    bits = batch.bits[run]
+    levels = batch.levels[run]
+    first = batch.starts[row]
+    state = hash_hot(batch.hot, row, batch.barcode_quality)
+    base_words_1 = (length_1 + 31) >> 5
+    at = first + base_words_1 + ((length_2 + 31) >> 5)
+    state = hash_words(state, batch.cold, first, at)
+    stop = first + cold_words(length_1, length_2, flags, bits)
+    unknown_1 = np.int64(-1)
+    unknown_2 = np.int64(-1)
+    if flags & HAS_UNKNOWN:
+        unknown_2 = stop - ((length_2 + 63) >> 6)
+        unknown_1 = unknown_2 - ((length_1 + 63) >> 6)
+    at = read_qualities(batch.cold, at, length_1, levels, bits, votes.qualities)
+    for word in range((length_1 + 7) >> 3):
+        state = mix(state, load_word(votes.qualities, 8 * word))
+    add_mate(batch, 0, length_1, first, unknown_1, model, votes)
+    if length_2 > 0:
+        at = read_qualities(batch.cold, at, length_2, levels, bits, votes.qualities)
+        for word in range((length_2 + 7) >> 3):
+            state = mix(state, load_word(votes.qualities, 8 * word))
+        add_mate(batch, 1, length_2, first + base_words_1, unknown_2, model, votes)
+    state = hash_words(state, batch.cold, at, stop)
+    barcode = np.int64(hot["cell_length"]) + np.int64(hot["umi_length"])
+    for position in range(barcode):
+        votes.barcode[position] += model.votes[batch.barcode_quality[row, position]]
+    return state
+
+
+@inline_kernel
+def clear_votes(votes: Votes, length_1: int, length_2: int) -> None:
+    """Zero the sums of a new molecule."""
+    for side in range(2):
+        length = length_1 if side == 0 else length_2
+        for base in range(4):
+            for column in range(length):
+                votes.planes[side, base, column] = 0
+    votes.barcode[:] = 0
+
+
+@inline_kernel
+def call_side(
+    votes: Votes,
+    side: int,
+    length: int,
+    model: Model,
+    at: int,
+    letters: Any,
+    qualities: Any,
+    molecule: Any,
+) -> int:
+    """Call the columns of one mate into letters[at:] and qualities[at:]; add up the molecule.
+
+    Returns:
+        Sum of the qualities of called columns.
+    """
+    total = np.int64(0)
+    last = model.losers.size - 1
+    depth_min = np.int64(molecule["depth_min"])
+    depth_max = np.int64(molecule["depth_max"])
+    error_sum = U(0)
+    base_votes = np.int64(0)
+    disagreements = np.int64(0)
+    called = np.int64(0)
+    for column in range(length):
+        best = votes.planes[side, 0, column]
+        code = 0
+        depth = best >> 40
+        everything = best & VOTE_MASK
+        for base in range(1, 4):
+            plane = votes.planes[side, base, column]
+            depth += plane >> 40
+            everything += plane & VOTE_MASK
+            if (plane & VOTE_MASK) > (best & VOTE_MASK):
+                best = plane
+                code = base
+        base_votes += depth
+        if everything == 0:
+            # No base seen, or none that says anything: unknown, not A.
+            letters[at + column] = UNKNOWN_LETTER
+            qualities[at + column] = 2 + 33
+            disagreements += depth
+            continue
+        depth_min = min(depth_min, depth)
+        depth_max = max(depth_max, depth)
+        called += 1
+        won = best & VOTE_MASK
+        if won == everything:
+            difference = min(won, last)
+            error_sum += model.errors[difference]
+            quality = np.int64(model.qualities[difference])
+        else:
+            rest = U(0)
+            for base in range(4):
+                if base != code:
+                    rest += model.losers[
+                        min(last, won - (votes.planes[side, base, column] & VOTE_MASK))
+                    ]
+            error = (rest << U(20)) // ((U(1 << 40) + rest) >> U(20))
+            error_sum += error
+            quality = np.int64(2)
+            while quality < 93 and error + U(model.floor) <= model.thresholds[quality + 1]:
+                quality += 1
+        disagreements += depth - (best >> 40)
+        letters[at + column] = np.uint8(0x54474341 >> (8 * code))
+        qualities[at + column] = quality + 33
+        total += quality
+    molecule["depth_min"] = depth_min
+    molecule["depth_max"] = depth_max
+    molecule["error_sum"] += error_sum
+    molecule["base_votes"] += U(base_votes)
+    molecule["disagreements"] += U(disagreements)
+    molecule["called"] += called
+    return total
+
+
+@inline_kernel
+def call_molecule(
+    votes: Votes,
+    molecule: Any,
+    model: Model,
+    at: int,
+    letters: Any,
+    qualities: Any,
+    umi_qualities: Any,
+) -> None:
+    """Call both mates and the UMI's qualities from finished sums."""
+    length_1 = np.int64(molecule["length_1"])
+    length_2 = np.int64(molecule["length_2"])
+    molecule["depth_min"] = np.uint32(0xFFFFFFFF)
+    molecule["depth_max"] = 0
+    molecule["error_sum"] = U(0)
+    molecule["base_votes"] = U(0)
+    molecule["disagreements"] = U(0)
+    molecule["called"] = 0
+    molecule["quality_sum_1"] = call_side(
+        votes, 0, length_1, model, at, letters, qualities, molecule
+    )
+    molecule["quality_sum_2"] = call_side(
+        votes, 1, length_2, model, at + length_1, letters, qualities, molecule
+    )
+    if molecule["called"] == 0:
+        molecule["depth_min"] = 0
+    last = model.qualities.size - 1
+    cell = np.int64(molecule["cell_length"])
+    for position in range(np.int64(molecule["umi_length"])):
+        won = min(votes.barcode[cell + position] & VOTE_MASK, last)
+        umi_qualities[position] = model.qualities[won] + 33
+
+
+@kernel
+def call_molecules(
+    batch: Batch,
+    order: Any,
+    molecules: Any,
+    minimum: int,
+    model: Model,
+    votes: Votes,
+    letters: Any,
+    qualities: Any,
+    umi_qualities: Any,
+    hash_sums: Any,
+) -> None:
+    """Vote on every molecule of a batch.
+
+    Args:
+        batch: rows.
+        order: i64[n], rows by key.
+        molecules: MOLECULE[m], from find_molecules; filled with what was called and `offset`.
+        minimum: reads below which a molecule is hashed but not called.
+        model: tables.
+        votes: buffers.
+        letters: u8[*], bases of molecule after molecule, mate 1 then mate 2.
+        qualities: u8[*], their quality characters.
+        umi_qualities: u8[m, 32], quality characters of the UMI.
+        hash_sums: u64[S], row hashes are added.
+    """
+    at = np.int64(0)
+    for number in range(molecules.size):
+        molecule = molecules[number]
+        length_1 = np.int64(molecule["length_1"])
+        length_2 = np.int64(molecule["length_2"])
+        clear_votes(votes, length_1, length_2)
+        first = np.int64(molecule["first"])
+        hashes = U(0)
+        for index in range(first, first + np.int64(molecule["reads"])):
+            hashes += add_row(batch, order[index], model, votes)
+        hash_sums[molecule["sample"]] += hashes
+        molecule["offset"] = at
+        if np.int64(molecule["reads"]) < minimum:
+            continue
+        call_molecule(votes, molecule, model, at, letters, qualities, umi_qualities[number])
+        at += length_1 + length_2
+
+
+@kernel
+def add_batch(batch: Batch, start: int, model: Model, votes: Votes, hash_sums: Any) -> None:
+    """Add rows of one molecule too large for memory; start = 1 begins it."""
+    if start == 1:
+        clear_votes(votes, votes.planes.shape[2], votes.planes.shape[2])
+    for row in range(batch.hot.size):
+        hash_sums[batch.hot[row]["sample"]] += add_row(batch, row, model, votes)
+
+
+@kernel
+def call_single(
+    molecules: Any, model: Model, votes: Votes, letters: Any, qualities: Any, umi_qualities: Any
+) -> None:
+    """Call the one molecule whose votes add_batch summed."""
+    molecules[0]["offset"] = 0
+    call_molecule(votes, molecules[0], model, 0, letters, qualities, umi_qualities[0])

@@ -1,0 +1,177 @@
+"""The tables of a library that the report reads: ledger, sizes, samples, provenance."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from umimill import tables
+from umimill.files import read_json, write_json
+from umimill.kernels import match as columns
+from umimill.layout import SampleLayout, sample_layouts
+from umimill.patterns import compile_patterns
+
+# A searched layout accepts one foreign read in a hundred at most.
+SEARCH_CHANCE = 0.01
+
+
+@dataclass(frozen=True)
+class LibrarySettings:
+    """What was asked for a library.
+
+    Attributes:
+        library: its name.
+        layouts: rows (sample, layout, layout of read 2 or nothing).
+        reads: files of each unit.
+        probes: probe's answer for each unit.
+        buckets: n.
+        parts: parts of a unit.
+        floor: error floor.
+        minimum_reads: molecules of fewer reads get no record.
+    """
+
+    library: str
+    layouts: Sequence[Sequence[str | None]]
+    reads: Mapping[str, Sequence[str]]
+    probes: Mapping[str, Path]
+    buckets: int
+    parts: int
+    floor: float
+    minimum_reads: int
+
+
+def write_library_tables(index: Mapping[str, Any], settings: LibrarySettings, folder: Path) -> None:
+    """Write ledger.tsv, sizes.tsv, samples.tsv and provenance.json of a library.
+
+    Args:
+        index: what index found (index.py).
+        settings: what was asked.
+        folder: where to write.
+    """
+    library = settings.library
+    tables.write_tsv(
+        folder / "ledger.tsv",
+        tables.LEDGER,
+        (
+            (stage, library, sample or ".", line, templates)
+            for stage, sample, line, templates in index["ledger"]
+        ),
+    )
+    names = [entry["sample"] for entry in index["samples"]]
+    tables.write_tsv(
+        folder / "sizes.tsv",
+        tables.SAMPLE_SIZES,
+        (
+            (library, sample, size, count)
+            for sample, sizes in zip(names, index["sizes"], strict=True)
+            for size, count in sizes
+        ),
+    )
+    tables.write_tsv(
+        folder / "samples.tsv",
+        tables.SAMPLES,
+        (
+            (library, sample, *sample_summary(sizes, totals, settings.minimum_reads))
+            for sample, sizes, totals in zip(names, index["sizes"], index["totals"], strict=True)
+        ),
+    )
+    write_json(folder / "provenance.json", provenance(index, settings))
+
+
+def sample_summary(
+    sizes: Sequence[Sequence[int]], totals: Sequence[int], minimum_reads: int
+) -> tuple[int, int, float, float, float, float, int]:
+    """Summarise a sample from its sizes and totals; the columns behind library and sample."""
+    kept = [(size, count) for size, count in sizes if size >= minimum_reads]
+    molecules = sum(count for _, count in kept)
+    reads = sum(size * count for size, count in sizes)
+    kept_reads = sum(size * count for size, count in kept)
+    called, quality_sum, error_sum = totals
+    return (
+        reads,
+        molecules,
+        kept_reads / molecules if molecules else 0.0,
+        median_size(kept),
+        quality_sum / called if called else 0.0,
+        error_sum / (1 << 20) / called if called else 0.0,
+        reads - kept_reads,
+    )
+
+
+def median_size(sizes: Sequence[tuple[int, int]]) -> float:
+    """Return the median reads of a molecule from ascending (size, count)."""
+    total = sum(count for _, count in sizes)
+    if not total:
+        return 0.0
+    middle = []
+    for place in ((total - 1) // 2, total // 2):
+        behind = 0
+        for size, count in sizes:
+            behind += count
+            if behind > place:
+                middle.append(size)
+                break
+    return sum(middle) / 2
+
+
+def chance_matches(rows: Sequence[SampleLayout], samples: int, foreign: int) -> list[float | None]:
+    """Return how many of `foreign` reads each sample gets by chance; None = nothing is scored."""
+    patterns = compile_patterns(rows, samples)
+    found: list[float | None] = []
+    for sample in range(samples):
+        own = [row for row in patterns.rows if row[columns.SAMPLE] == sample]
+        perfect = [int(row[columns.PERFECT : columns.PERFECT + 2].sum()) for row in own]
+        if min(perfect) == 0:
+            found.append(None)
+        elif patterns.posterior:
+            found.append(foreign * min(1.0, sum(2.0 ** (-bits / 1024) for bits in perfect)))
+        else:
+            found.append(foreign * SEARCH_CHANCE * len(own) / len(rows))
+    return found
+
+
+def provenance(index: Mapping[str, Any], settings: LibrarySettings) -> dict[str, Any]:
+    """Return inputs, layouts and settings of a library as plain values."""
+    samples, rows = sample_layouts(settings.layouts)
+    probes = {unit: read_json(path) for unit, path in settings.probes.items()}
+    foreign = sum(
+        templates
+        for stage, _, line, templates in index["ledger"]
+        if stage == "checkout" and line == "unmatched"
+    )
+    chances = chance_matches(rows, len(samples), foreign)
+    return {
+        "layouts": [
+            {
+                "sample": sample,
+                "layout": layout,
+                "layout_read2": layout_read2 or None,
+                "umi_length": row.umi_length,
+                "cell_length": row.cell_length,
+                "anchored": all(side.anchored for side in row.sides if side),
+            }
+            for (sample, layout, layout_read2), row in zip(settings.layouts, rows, strict=True)
+        ],
+        "units": [
+            {
+                "unit": unit,
+                "read1": files[0],
+                "read2": files[1] if len(files) > 1 else None,
+                "templates": index["unit_templates"].get(unit, 0),
+                "phred_offset": probes[unit]["quality_offset"],
+                "quality_levels": probes[unit]["quality_levels"],
+            }
+            for unit, files in settings.reads.items()
+        ],
+        "buckets": settings.buckets,
+        "parts": settings.parts,
+        "floor": settings.floor,
+        "min_reads": settings.minimum_reads,
+        "expected_chance_matches": {
+            sample: chance
+            for sample, chance in zip(samples, chances, strict=True)
+            if chance is not None
+        },
+    }

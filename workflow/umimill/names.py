@@ -1,0 +1,41 @@
+"""Names of the files that a run is for."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+SAMPLES_FOLDER = "results/samples"
+UNMATCHED_FOLDER = "results/unmatched"
+# One gather job for so many samples: starting a job costs as much as gathering about ten small
+# samples. At most 16 jobs a library.
+RUN_SAMPLES = 8
+MOST_RUNS = 16
+
+
+def _mates(paired: bool) -> tuple[str, ...]:
+    return ("_R1", "_R2") if paired else ("",)
+
+
+def fastq_files(sample: str, *, paired: bool) -> list[str]:
+    """Return the consensus files of a sample, one a mate."""
+    folder = f"{SAMPLES_FOLDER}/{sample}"
+    return [f"{folder}/{sample}.consensus{mate}.fastq.gz" for mate in _mates(paired)]
+
+
+def table_files(sample: str) -> list[str]:
+    """Return the tables of a sample."""
+    endings = ("molecules.parquet", "sizes.tsv", "ledger.tsv")
+    return [f"{SAMPLES_FOLDER}/{sample}/{sample}.{ending}" for ending in endings]
+
+
+def unmatched_files(library: str, *, paired: bool) -> list[str]:
+    """Return the files of a library's unmatched templates, one a mate."""
+    folder = f"{UNMATCHED_FOLDER}/{library}"
+    return [f"{folder}/{library}.unmatched{mate}.fastq.gz" for mate in _mates(paired)]
+
+
+def sample_runs(samples: Sequence[str]) -> list[tuple[str, ...]]:
+    """Cut samples into runs of near-equal number, one a gather job."""
+    count = max(1, min(MOST_RUNS, len(samples) // RUN_SAMPLES))
+    bounds = [len(samples) * run // count for run in range(count + 1)]
+    return [tuple(samples[bounds[run] : bounds[run + 1]]) for run in range(count)]

@@ -1,0 +1,400 @@
+"""Figures of the report as inline SVG strings.
+
+Each function draws one figure from plain numbers, at a width in CSS pixels, and returns one
+`<svg>` element. What the numbers mean, and the words around a figure, are the report's.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from umimill.svg import (
+    GRID,
+    INK,
+    LEVEL_COLORS,
+    MUTED,
+    PAGE,
+    canvas,
+    fill_cells,
+    finish,
+    inside,
+    log_ticks,
+    panels,
+    row_axis,
+    short,
+    shorten,
+    styled,
+    words,
+)
+
+WIDE = 920
+NARROW = 340
+# Okabe and Ito's palette; grey stands for what is lost or idle.
+BLUE, SKY, GREEN, YELLOW = "#0072b2", "#56b4e9", "#009e73", "#f0e442"
+ORANGE, VERMILION, PURPLE, GREY, PALE = "#e69f00", "#d55e00", "#cc79a7", "#8a8f94", "#c3c7cb"
+FATE_COLORS = {
+    "voted": BLUE,
+    "assigned": BLUE,
+    "set_aside": SKY,
+    "below_filter": GREEN,
+    "unmatched": GREY,
+    "ambiguous": PALE,
+    "too_short": ORANGE,
+    "low_umi_quality": VERMILION,
+    "empty_payload": PURPLE,
+    "unresolved": YELLOW,
+}
+CLOCK_COLORS = {
+    "decode": SKY,
+    "match": BLUE,
+    "sort": GREEN,
+    "model": ORANGE,
+    "compress": VERMILION,
+    "write": PURPLE,
+    "start": GREY,
+    "compile": YELLOW,
+    "other": PALE,
+}
+HELD_COLOR, SPILLED_COLOR = BLUE, VERMILION
+MOLECULES_COLOR, READS_COLOR = SKY, VERMILION
+STAGE_MARKS = {
+    "probe": (PURPLE, "v"),
+    "checkout": (BLUE, "o"),
+    "plan": (GREY, "x"),
+    "tally": (GREEN, "s"),
+    "assemble": (VERMILION, "^"),
+    "index": (GREY, "+"),
+    "gather": (ORANGE, "D"),
+}
+SHARE_EDGES = (0.02, 0.05, 0.1, 0.2, 0.4, 1.0)
+
+
+@dataclass(frozen=True)
+class RateBar:
+    """Reads per second of a stage: its mean, and its slowest and fastest job."""
+
+    stage: str
+    slowest: float
+    mean: float
+    fastest: float
+
+
+@dataclass(frozen=True)
+class MemoryPoint:
+    """Peak RSS of one job and the memory it was allowed, in bytes."""
+
+    stage: str
+    allowed_bytes: int
+    peak_rss_bytes: int
+
+
+def share_bars(
+    rows: Sequence[tuple[str, Mapping[str, int]]],
+    colors: Mapping[str, str],
+    *,
+    width: int = WIDE,
+    name: str,
+    label: str,
+) -> str:
+    """One full-width stacked bar a row: parts of the row's own sum.
+
+    Args:
+        rows: (title, {part: count}); a row whose counts are all 0 gets the words "no reads".
+        colors: colour of each part; a part without one is grey.
+        width: of the drawing, CSS pixels.
+        name: prefix of the ids inside, unique on the page.
+        label: what the figure shows, for those who cannot see it.
+
+    Returns:
+        An `<svg>` element.
+    """
+    with styled():
+        figure, axes = canvas(width, 46 + _row_height(len(rows), 40, 16) * len(rows))
+        for y, (_, parts) in enumerate(rows):
+            whole = sum(parts.values())
+            left = 0.0
+            for part, value in parts.items():
+                share = value / whole if whole else 0.0
+                color = colors.get(part, GREY)
+                axes.barh(y, share, 0.66, left, color=color, edgecolor=PAGE, linewidth=1)
+                text = f"{words(part)} {100 * share:.1f}%"
+                if share * width > 7.3 * len(text) and len(rows) <= 12:
+                    inside(axes, left + share / 2, y, text, color)
+                left += share
+            if not whole:
+                axes.text(0.008, y, "no reads", color=MUTED, va="center")
+        row_axis(axes, [title for title, _ in rows], width)
+        axes.set_xlim(0, 1)
+        axes.xaxis.set_major_formatter(lambda x, _: f"{100 * x:.0f}%")
+        axes.spines["left"].set_visible(False)
+        return finish(figure, name, label)
+
+
+def second_bars(
+    rows: Sequence[tuple[str, Mapping[str, float]]], *, width: int = WIDE, name: str, label: str
+) -> str:
+    """One stacked bar a stage: seconds of every clock; arguments as in `share_bars`."""
+    with styled():
+        figure, axes = canvas(width, 62 + 32 * len(rows))
+        longest = max((sum(clocks.values()) for _, clocks in rows), default=1.0)
+        for y, (_, clocks) in enumerate(rows):
+            left = 0.0
+            for clock, seconds in clocks.items():
+                color = CLOCK_COLORS.get(clock, GREY)
+                axes.barh(y, seconds, 0.66, left, color=color, edgecolor=PAGE, linewidth=0.6)
+                if seconds / longest * width > 9 * len(clock):
+                    inside(axes, left + seconds / 2, y, clock, color)
+                left += seconds
+        row_axis(axes, [stage for stage, _ in rows], width)
+        axes.set_xlim(0, longest * 1.02)
+        axes.set_xlabel("seconds, summed over jobs")
+        axes.grid(axis="x")
+        return finish(figure, name, label)
+
+
+def rate_dots(bars: Sequence[RateBar], *, width: int = WIDE, name: str, label: str) -> str:
+    """One dot a stage on a log axis, and a line from its slowest to its fastest job."""
+    with styled():
+        figure, axes = canvas(width, 62 + 30 * len(bars))
+        for y, bar in enumerate(bars):
+            axes.plot([bar.slowest, bar.fastest], [y, y], color=SKY, lw=4, solid_capstyle="round")
+            axes.plot(bar.mean, y, "o", color=BLUE, ms=8, mec=PAGE)
+            text = f"{short(bar.mean)}/s"
+            point = (bar.fastest, y)
+            axes.annotate(text, point, (10, 0), textcoords="offset points", va="center_baseline")
+        row_axis(axes, [bar.stage for bar in bars], width)
+        axes.set_xscale("log")
+        low, high = min(bar.slowest for bar in bars), max(bar.fastest for bar in bars)
+        # Room at the right for the last label, 60 px on any width.
+        spread = max(high / low, 10.0)
+        axes.set_xlim(low / spread**0.05, low * spread ** (1 + 75 / width))
+        log_ticks(axes)
+        axes.set_xlabel("reads per second of a job, log scale")
+        axes.grid(axis="x")
+        return finish(figure, name, label)
+
+
+def memory_scatter(
+    points: Sequence[MemoryPoint], *, width: int = WIDE, name: str, label: str
+) -> str:
+    """Peak RSS against allowed memory with the line where both are equal; above it is too much.
+
+    Points that fall on one 1% cell of the axes are drawn once, so that ten thousand jobs stay
+    a small figure.
+    """
+    from matplotlib.ticker import MaxNLocator
+
+    with styled():
+        wide = width > NARROW
+        figure, axes = canvas(min(width, 500), 380 if wide else 390)
+        top = 1.12 * max(max(p.allowed_bytes, p.peak_rss_bytes) for p in points) / 1e6
+        axes.fill_between([0, top], [0, top], [top, top], color=GRID, alpha=0.45, lw=0)
+        axes.plot([0, top], [0, top], color=MUTED, lw=1.2)
+        axes.text(0.04 * top, 0.95 * top, "above the line: more than planned", va="top", color=INK)
+        for stage in dict.fromkeys(point.stage for point in points):
+            color, mark = STAGE_MARKS.get(stage, (SKY, "P"))
+            step = top / 100
+            cells = sorted(
+                {
+                    (round(p.allowed_bytes / 1e6 / step), round(p.peak_rss_bytes / 1e6 / step))
+                    for p in points
+                    if p.stage == stage
+                }
+            )
+            x, y = [c[0] * step for c in cells], [c[1] * step for c in cells]
+            dots = axes.scatter(x, y, 52, color, marker=mark, label=stage, clip_on=False, zorder=3)
+            if mark not in "x+":
+                dots.set(edgecolors=PAGE, linewidths=0.8)
+        axes.set_xlim(0, top)
+        axes.set_ylim(0, top)
+        axes.set_box_aspect(1)
+        axes.xaxis.set_major_locator(MaxNLocator(5))
+        axes.yaxis.set_major_locator(MaxNLocator(5))
+        axes.set_xlabel("allowed memory (mem_mb), MB")
+        axes.set_title("peak RSS, MB", color=MUTED)
+        axes.grid()
+        if wide:
+            figure.legend(loc="outside right upper", labelcolor=INK, handletextpad=0.3)
+        else:
+            figure.legend(loc="outside lower center", ncols=3, labelcolor=INK, handletextpad=0.3)
+        return finish(figure, name, label)
+
+
+def bucket_bars(
+    libraries: Sequence[tuple[str, Sequence[tuple[int, int]]]],
+    *,
+    width: int = WIDE,
+    name: str,
+    label: str,
+) -> str:
+    """Bytes of UMI tables by bucket, held and spilled stacked; one panel a library, same axes.
+
+    Args:
+        libraries: (title, one (held, spilled) in bytes for each bucket).
+        width: as in `share_bars`.
+        name: as in `share_bars`.
+        label: as in `share_bars`.
+
+    Returns:
+        An `<svg>` element.
+    """
+    top = max((held + spilled for _, cells in libraries for held, spilled in cells), default=1)
+    scale, unit = _byte_scale(top)
+    from matplotlib.ticker import MaxNLocator
+
+    with styled():
+        figure, grid = panels(width, len(libraries), columns=2, panel_height=190)
+        for axes, (title, cells) in zip(grid, libraries, strict=True):
+            held = [cell[0] / scale for cell in cells]
+            spilled = [cell[1] / scale for cell in cells]
+            gap = 1.0 if len(cells) <= 64 else 0.0
+            x = range(1, len(cells) + 1)
+            axes.bar(x, held, 1.0, color=HELD_COLOR, edgecolor=PAGE, linewidth=gap)
+            if any(spilled):
+                axes.bar(x, spilled, 1.0, held, color=SPILLED_COLOR, edgecolor=PAGE, linewidth=gap)
+            axes.set_title(f"{shorten(title, 40)}, {unit}")
+            axes.set_xlim(0.5, max(len(row) for _, row in libraries) + 0.5)
+            axes.set_ylim(0, 1.05 * max(top, 1) / scale)
+            axes.grid(axis="y")
+            axes.xaxis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))
+            axes.set_xlabel("bucket")
+        return finish(figure, name, label)
+
+
+def size_panels(
+    samples: Sequence[tuple[str, Sequence[tuple[int, int]]]],
+    bins: Sequence[str],
+    *,
+    width: int = WIDE,
+    name: str,
+    label: str,
+) -> str:
+    """Molecules (filled) and reads (line) by reads per molecule; one panel a sample, same axes.
+
+    Args:
+        samples: (title, one (molecules, reads) for each bin).
+        bins: titles of the bins.
+        width: as in `share_bars`.
+        name: as in `share_bars`.
+        label: as in `share_bars`.
+
+    Returns:
+        An `<svg>` element.
+    """
+    shares = [(title, _shares(cells, len(bins))) for title, cells in samples]
+    top = max((v for _, pair in shares for part in pair for v in part), default=0.0) or 1.0
+    edges = [i - 0.5 for i in range(len(bins) + 1)]
+    with styled():
+        columns = min(3, len(samples)) if width > NARROW else min(2, len(samples))
+        if width > NARROW and len(samples) == 1:
+            width = 560
+        figure, grid = panels(width, len(samples), columns=columns, panel_height=165)
+        every = max(1, math.ceil(len(bins) * 58 * columns / width))
+        for i, (axes, (title, (molecules, reads))) in enumerate(zip(grid, shares, strict=True)):
+            if any(molecules):
+                axes.stairs(molecules, edges, fill=True, color=MOLECULES_COLOR)
+                axes.stairs(reads, edges, color=READS_COLOR, lw=2)
+            else:
+                axes.text(0.5, 0.5, "no reads", transform=axes.transAxes, ha="center", color=MUTED)
+            axes.set_title(shorten(title, width // columns // 8))
+            axes.set_xlim(edges[0], edges[-1])
+            axes.set_ylim(0, 1.05 * top)
+            axes.set_xticks(
+                range(0, len(bins), every), [bins[k] for k in range(0, len(bins), every)]
+            )
+            axes.yaxis.set_major_formatter(lambda y, _: f"{100 * y:.0f}%")
+            axes.tick_params(axis="y", labelleft=i % columns == 0, labelsize=11)
+            axes.grid(axis="y")
+        figure.supxlabel("reads per molecule", color=MUTED, fontsize=12)
+        return finish(figure, name, label)
+
+
+def heat_map(
+    rows: Sequence[tuple[str, Sequence[float]]],
+    columns: Sequence[str],
+    edges: Sequence[float],
+    *,
+    width: int = WIDE,
+    name: str,
+    label: str,
+    axis: str,
+) -> str:
+    """Cells shaded by the first of `edges` that is not below their value; 0 stays empty.
+
+    Args:
+        rows: (title, one value a column); shorter rows end empty.
+        columns: titles of the columns.
+        edges: ascending upper edges of the shades.
+        width: as in `share_bars`.
+        name: as in `share_bars`.
+        label: as in `share_bars`.
+        axis: title of the horizontal axis.
+
+    Returns:
+        An `<svg>` element.
+    """
+    with styled():
+        height = _row_height(len(rows), 22, 13)
+        figure, axes = canvas(width, 58 + height * len(rows))
+        levels = [[_level(v, edges) for v in values] for _, values in rows]
+        for k, color in enumerate(LEVEL_COLORS):
+            fill_cells(
+                axes, [(y, xs) for y, row in enumerate(levels) for xs in _runs(row, k)], color
+            )
+        row_axis(axes, [title for title, _ in rows], width)
+        axes.set_xlim(-0.5, len(columns) - 0.5)
+        every = max(1, math.ceil(len(columns) * (56 if len(columns) < 32 else 34) / width))
+        axes.set_xticks(
+            range(0, len(columns), every), [columns[k] for k in range(0, len(columns), every)]
+        )
+        axes.set_xlabel(axis)
+        for side in ("left", "bottom"):
+            axes.spines[side].set_visible(False)
+        if len(rows) > 40:
+            axes.tick_params(axis="y", labelsize=10)
+            axes.tick_params(axis="x", top=True, labeltop=True)
+        return finish(figure, name, label)
+
+
+def level_edges(top: float) -> tuple[float, ...]:
+    """Upper edges of the shades of a heat map of bytes: halves of the largest value."""
+    return tuple(top / 2**k for k in range(len(LEVEL_COLORS) - 1, -1, -1))
+
+
+def _row_height(rows: int, few: int, many: int) -> int:
+    """Pixels a row, so that 96 rows stay a page or two."""
+    return few if rows <= 12 else many
+
+
+def _byte_scale(top: float) -> tuple[float, str]:
+    """Divisor and unit for an axis that ends at `top` bytes."""
+    return next(((s, u) for s, u in ((1e9, "GB"), (1e6, "MB"), (1e3, "kB")) if top >= s), (1, "B"))
+
+
+def _shares(cells: Sequence[tuple[int, int]], bins: int) -> tuple[list[float], list[float]]:
+    """Molecules and reads of every bin as shares of their sums, filled up to `bins` with 0."""
+    parts = []
+    for column in zip(*cells, strict=True) if cells else ((), ()):
+        whole = sum(column) or 1
+        parts.append([value / whole for value in column] + [0.0] * (bins - len(column)))
+    return parts[0], parts[1]
+
+
+def _level(value: float, edges: Sequence[float]) -> int | None:
+    """Index of the first edge that is not below the value, None for nothing."""
+    if value <= 0:
+        return None
+    return next((k for k, edge in enumerate(edges) if value <= edge), len(edges) - 1)
+
+
+def _runs(row: Sequence[int | None], level: int) -> Iterator[tuple[int, int]]:
+    """Half-open runs (start, stop) of one level in a row: fewer shapes than cells."""
+    start = 0
+    for value, group in itertools.groupby(row):
+        stop = start + len(list(group))
+        if value == level:
+            yield start, stop
+        start = stop

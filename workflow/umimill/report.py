@@ -1,0 +1,200 @@
+"""The report of a run: one HTML page from the metrics tables on disk.
+
+Knows where the tables lie and how the page is written; what is on it is made in
+`report_sections`, from sums of `summary` and sentences of `findings`.
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+import re
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, TypeVar
+
+from umimill import report_sections
+from umimill.errors import UmimillError
+from umimill.summary import Job, LedgerRow, Library, Sample
+
+_NUMBERS = (
+    "wall_seconds",
+    "cpu_seconds",
+    "reads",
+    "threads",
+    "peak_rss_bytes",
+    "baseline_rss_bytes",
+    "budget_bytes",
+    "umi_memory_bytes",
+    "umi_spill_bytes",
+)
+# A number and its unit stay on one line.
+_UNIT = re.compile(r"(\d) (GB|MB|kB|B|s|min|h|d)\b")
+_Source = TypeVar("_Source")
+_Value = TypeVar("_Value")
+
+
+def report(metrics_folder: Path, libraries: Sequence[str], output: Path) -> None:
+    """Write the report page of a run.
+
+    The same tables give the same bytes: the page holds no time of its own making.
+
+    Args:
+        metrics_folder: holds a folder for each library: jobs.json, gather.<r>.json, ledger.tsv,
+            sizes.tsv, samples.tsv and provenance.json.
+        libraries: names of the libraries, in the order they are shown.
+        output: the page; written under a temporary name beside it, then renamed.
+
+    Raises:
+        UmimillError: a table is missing or cannot be read; says which and what to do.
+    """
+    loaded = [load_library(metrics_folder / name, name) for name in libraries]
+    text = render(loaded)
+    output.parent.mkdir(parents=True, exist_ok=True)
+    temporary = output.with_name(f".{output.name}.part")
+    try:
+        temporary.write_text(text, encoding="utf-8")
+        os.replace(temporary, output)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def render(libraries: Sequence[Library]) -> str:
+    """The page as text; everything that came from a table is escaped."""
+    import jinja2
+
+    environment = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(Path(__file__).parent / "templates"),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters["code"] = _code
+    page = report_sections.page(libraries)
+    return environment.get_template("report.html.j2").render(page=page)
+
+
+def _code(text: str) -> str:
+    """Text with `backquoted` names set as code, escaped."""
+    from markupsafe import Markup, escape
+
+    pieces = [escape(piece) for piece in text.split("`")]
+    if len(pieces) % 2 == 0:
+        return escape(text)
+    pieces = [Markup(_UNIT.sub("\\1\N{NO-BREAK SPACE}\\2", piece)) for piece in pieces]
+    marked = [f"<code>{piece}</code>" if i % 2 else piece for i, piece in enumerate(pieces)]
+    return Markup("".join(marked))
+
+
+def load_library(folder: Path, name: str) -> Library:
+    """All tables of one library.
+
+    Args:
+        folder: the library's folder under results/metrics.
+        name: the library's name.
+
+    Returns:
+        The rows of its tables, in the order of the files.
+
+    Raises:
+        UmimillError: a table is missing or cannot be read.
+    """
+    runs = sorted(folder.glob("gather.*.json"), key=lambda path: (len(path.name), path.name))
+    metrics = [*_read(folder / "jobs.json", json.loads).get("jobs", [])]
+    metrics += [_read(path, json.loads) for path in runs]
+    jobs = tuple(_parse(folder / "jobs.json", _job, row) for row in metrics)
+    ledger = tuple(_rows(folder / "ledger.tsv", _ledger_row))
+    if not any(row.stage == "gather" for row in ledger):
+        # The library's ledger may be written before its files are gathered.
+        ledger += tuple(row for job in jobs if job.stage == "gather" for row in job.ledger)
+    sizes: dict[str, list[tuple[int, int]]] = {}
+    for sample, size, count in _rows(folder / "sizes.tsv", _size_row):
+        sizes.setdefault(sample, []).append((size, count))
+    return Library(
+        name=name,
+        samples=tuple(_rows(folder / "samples.tsv", _sample)),
+        jobs=jobs,
+        ledger=ledger,
+        sizes={sample: tuple(rows) for sample, rows in sizes.items()},
+        provenance=_read(folder / "provenance.json", json.loads),
+    )
+
+
+def _read(path: Path, parse: Callable[[str], _Value]) -> _Value:
+    try:
+        text = path.read_text(encoding="utf-8")
+    except OSError as error:
+        what = error.strerror or "cannot be read"
+        raise UmimillError(f"{path}: {what}; run the workflow again to make it") from error
+    return _parse(path, parse, text)
+
+
+def _parse(path: Path, parse: Callable[[_Source], _Value], source: _Source) -> _Value:
+    try:
+        return parse(source)
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise UmimillError(
+            f"{path}: is damaged ({type(error).__name__}: {error}); "
+            "delete it and run the workflow again"
+        ) from error
+
+
+def _rows(path: Path, parse: Callable[[Mapping[str, str]], _Value]) -> list[_Value]:
+    def table(text: str) -> list[_Value]:
+        reader = csv.DictReader(text.splitlines(), delimiter="\t", quoting=csv.QUOTE_NONE)
+        return [parse(row) for row in reader]
+
+    return _read(path, table)
+
+
+def _job(row: Mapping[str, Any]) -> Job:
+    stage, library = str(row["stage"]), str(row["library"])
+    numbers = {key: row[key] for key in _NUMBERS if row.get(key) is not None}
+    lines = tuple(
+        LedgerRow(stage, line.get("sample"), str(line["line"]), int(line["templates"]))
+        for line in row.get("ledger") or ()
+    )
+    return Job(
+        stage=stage,
+        library=library,
+        unit=_name(row.get("unit")),
+        part=_name(row.get("part")),
+        bucket=_name(row.get("bucket")),
+        clocks={key: float(value) for key, value in (row.get("clocks") or {}).items()},
+        ledger=lines,
+        provenance=row.get("provenance") or {},
+        **numbers,
+    )
+
+
+def _name(value: object) -> str | None:
+    return None if value is None else str(value)
+
+
+def _ledger_row(row: Mapping[str, str]) -> LedgerRow:
+    sample = None if row["sample"] == "." else row["sample"]
+    return LedgerRow(row["stage"], sample, row["line"], int(row["templates"]))
+
+
+def _size_row(row: Mapping[str, str]) -> tuple[str, int, int]:
+    return row["sample"], int(row["family_size"]), int(row["count"])
+
+
+def _sample(row: Mapping[str, str]) -> Sample:
+    return Sample(
+        library=row["library"],
+        name=row["sample"],
+        reads=int(row["reads"]),
+        molecules=int(row["molecules"]),
+        mean_reads=_number(row["mean_reads_per_molecule"]),
+        median_reads=_number(row["median_reads_per_molecule"]),
+        mean_quality=_number(row["mean_quality"]),
+        posterior_error=_number(row["posterior_error"]),
+    )
+
+
+def _number(text: str) -> float | None:
+    """Number of a cell; a mean of nothing is empty, `.`, `NA` or `nan`."""
+    return None if text.strip().lower() in ("", ".", "na", "nan", "none") else float(text)
