@@ -11,9 +11,7 @@ from hypothesis import settings
 
 # Kernels are compiled once for all tests, workers and runs; the folder is read when umimill.jit is
 # imported, so it is set here.
-os.environ.setdefault(
-    "NUMBA_CACHE_DIR", str(Path(__file__).parents[1] / ".pytest_cache" / "numba")
-)
+os.environ.setdefault("NUMBA_CACHE_DIR", str(Path(__file__).parents[1] / ".pytest_cache" / "numba"))
 JIT_OFF = os.environ.get("NUMBA_DISABLE_JIT", "0") not in ("", "0")
 
 settings.register_profile("full", deadline=None)

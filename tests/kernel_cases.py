@@ -2,25 +2,31 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Sequence
+from functools import cache
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 from hypothesis import strategies as st
 from numba import config
-from oracle import Read, Row, Side, Template, pack_cold
 
+from oracle import HAS_UNKNOWN, Template, pack_cold, unpack, unpack_cold
+from oracle_match import IUPAC, Read, Row, Side, reverse_complement
+from umimill import patterns
 from umimill.fastq import base_codes
-from umimill.kernels.checkout import Rules, Scratch
+from umimill.kernels.checkout import Scratch
+from umimill.kernels.cut import Rules
 from umimill.kernels.match import Foreign, Letters, Patterns
 from umimill.kernels.match import Read as KernelRead
 from umimill.layout import Layout, SampleLayout
 from umimill.matching import complements
 from umimill.partition import HOT
-from umimill.patterns import compile_patterns
 
 PADDING = 64
 LETTERS = Letters(base_codes(), 33)
+LOG2_SCALED = cache(patterns.log2_scaled)
 RULES = Rules(LETTERS, complements(), 0, 0)
 
 
@@ -50,15 +56,19 @@ def oracle_side(layout: Layout | None) -> Side:
 
 def oracle_rows(layouts: Sequence[SampleLayout]) -> list[Row]:
     """Return layout rows as the oracle takes them."""
-    return [Row(one.sample, (oracle_side(one.sides[0]), oracle_side(one.sides[1]))) for one in layouts]
+    return [
+        Row(one.sample, (oracle_side(one.sides[0]), oracle_side(one.sides[1]))) for one in layouts
+    ]
 
 
 def compiled(layouts: Sequence[SampleLayout]) -> Patterns:
     """Compile layout rows whose samples are numbered without gaps."""
-    return compile_patterns(layouts, 1 + max(one.sample for one in layouts))
+    # A table of 2,047 logarithms is the same for all: made anew it takes most of a test's time.
+    with patch.object(patterns, "log2_scaled", LOG2_SCALED):
+        return patterns.compile_patterns(layouts, 1 + max(one.sample for one in layouts))
 
 
-def scratch_for(patterns: Patterns, longest: int) -> Scratch:
+def scratch_for(table: Patterns, longest: int) -> Scratch:
     """Return a worker's buffers, full of rubbish."""
     words = longest // 32 + 4
     return Scratch(
@@ -66,9 +76,10 @@ def scratch_for(patterns: Patterns, longest: int) -> Scratch:
         np.full(words, 0xDEADBEEFDEADBEEF, np.uint64),
         np.full(longest + 64, 3, np.uint8),
         np.full(2 * longest + 256, 65, np.uint8),
-        np.full(patterns.rows.shape[0], 1 << 40, np.int64),
-        np.full(patterns.samples, 1 << 40, np.uint64),
+        np.full(table.rows.shape[0], 1 << 40, np.int64),
+        np.full(table.samples, 1 << 40, np.uint64),
         np.zeros(1, np.int64),
+        np.full(4, 1 << 40, np.int64),
     )
 
 
@@ -102,6 +113,44 @@ def fill_hot(entry: Any, row: Template) -> None:
     entry["umi_length"], entry["cell_length"] = len(row.umi), len(row.cell)
 
 
+def read_back(
+    hot: Any,
+    barcode_quality: Any,
+    starts: Sequence[int],
+    cold: Any,
+    levels: Sequence[int] | None = None,
+) -> list[Template]:
+    """Return rows in arrays as the oracle takes them."""
+    rows = []
+    words = cold.tolist()
+    for entry, values, start in zip(hot, barcode_quality.tolist(), starts, strict=True):
+        cell, length = (
+            int(entry["cell_length"]),
+            int(entry["umi_length"]) + int(entry["cell_length"]),
+        )
+        barcode = "".join("ACGT"[code] for code in unpack([int(entry["key"])], length, 2))
+        assert pack_key(barcode) == entry["key"]
+        assert not any(values[length:])
+        assert entry["n_mask"] == 0
+        lengths = int(entry["length_1"]), int(entry["length_2"])
+        flags = int(entry["flags"])
+        texts, qualities, _ = unpack_cold(words[start:], lengths, bool(flags & HAS_UNKNOWN), levels)
+        rows.append(
+            Template(
+                int(entry["sample"]),
+                barcode[:cell],
+                barcode[cell:],
+                tuple(values[:length]),
+                (texts[0], texts[1]),
+                (qualities[0], qualities[1]),
+                int(entry["record"]),
+                int(entry["unit"]),
+                flags,
+            )
+        )
+    return rows
+
+
 def pack_key(barcode: str) -> np.uint64:
     """Return the key of a barcode."""
     key = 0
@@ -130,15 +179,15 @@ def templates(
     cell, umi = draw(default if barcode is None else barcode)
     sides = []
     for mate in range(2):
-        text = draw(dna(0, longest, "ACGTN" if draw(st.booleans()) else "ACGT")) if (
-            mate == 0 or paired
-        ) else ""
+        text = (
+            draw(dna(0, longest, "ACGTN" if draw(st.booleans()) else "ACGT"))
+            if (mate == 0 or paired)
+            else ""
+        )
         values = draw(st.lists(st.sampled_from(levels), min_size=len(text), max_size=len(text)))
         sides.append((text, tuple(values)))
     quality = draw(
-        st.lists(
-            st.integers(0, 93), min_size=len(cell) + len(umi), max_size=len(cell) + len(umi)
-        )
+        st.lists(st.integers(0, 93), min_size=len(cell) + len(umi), max_size=len(cell) + len(umi))
     )
     return Template(
         draw(st.integers(0, samples - 1)),
@@ -151,3 +200,64 @@ def templates(
         unit=draw(st.integers(0, 2**16 - 1)),
         flags=32 if "N" in sides[0][0] + sides[1][0] else draw(st.sampled_from([0, 1, 2])),
     )
+
+
+def random_sequence(rng: random.Random, length: int, letters: str = "ACGT") -> str:
+    return "".join(rng.choices(letters, k=length))
+
+
+def random_layouts(rng: random.Random, anchored: bool) -> tuple[list[str], list[int]]:
+    """Rows as people write them: a shared primer, tags of the samples, and odd ones between."""
+    primer = random_sequence(rng, rng.randint(0, 14), "ACGT" * 4 + "acgt" * 2 + "RYSWKMBDHVrn.")
+    umi = rng.choice(["N{4}", "NNtNN", "N{8}", "NNNNXX", ".NN"])
+    tag_length = rng.randint(1, 8)
+    tags = [random_sequence(rng, tag_length) for _ in range(rng.randint(1, 4))]
+    if rng.random() < 0.4:
+        place, tag = rng.randrange(tag_length), tags[0]
+        tags.append(tag[:place] + rng.choice("ACGTRYN"[:6]) + tag[place + 1 :])
+    layouts = []
+    for _ in range(rng.randint(1, 6)):
+        tag = rng.choice(tags)
+        tag = rng.choice([tag, tag, tag.lower(), tag + random_sequence(rng, 2)])
+        parts = rng.choice([[primer, tag, umi], [tag, primer, umi], [primer, umi, tag]])
+        layouts.append("^" * (anchored or rng.random() < 0.1) + "".join(parts))
+    samples = [rng.randrange(len(layouts)) for _ in layouts]
+    numbers = {sample: number for number, sample in enumerate(dict.fromkeys(samples))}
+    return layouts, [numbers[sample] for sample in samples]
+
+
+def instance(rng: random.Random, symbols: str) -> str:
+    return "".join(rng.choice(IUPAC.get(symbol.upper(), "ACGT")) for symbol in symbols)
+
+
+def damaged(rng: random.Random, bases: str, rate: float) -> str:
+    return "".join(
+        rng.choice("ACGTN" + "acgtnuUR.") if rng.random() < rate else letter for letter in bases
+    )
+
+
+def random_qualities(rng: random.Random, length: int) -> list[int]:
+    levels = rng.choice([[40], [2], [2, 12, 23, 37], list(range(94)), [9, 10, 11, 12], [0, 1, 30]])
+    return rng.choices(levels, k=length)
+
+
+def random_read(rng: random.Random, rows: Sequence[Row], side: int = 0) -> Read:
+    """A read with one of the layouts, or two, or cut, turned round, of N's, or of anything."""
+    holds = rng.choice(rows).sides[side].symbols
+    bases = damaged(rng, instance(rng, holds), rng.choice([0, 0, 0.05, 0.1, 0.2]))
+    kind = rng.random()
+    front = 0 if kind < 0.35 else rng.randint(0, 25)
+    bases = random_sequence(rng, front) + bases + random_sequence(rng, rng.randint(0, 25))
+    if kind > 0.93:
+        bases = random_sequence(rng, rng.randint(0, 50))
+    elif kind > 0.90:
+        bases = reverse_complement((bases, [0] * len(bases)))[0]
+    elif kind > 0.85:
+        bases = bases[rng.randint(0, len(bases)) :]
+    elif kind > 0.80:
+        bases = bases[: rng.randint(0, len(bases))]
+    elif kind > 0.70:
+        bases += instance(rng, rng.choice(rows).sides[side].symbols)
+    elif kind > 0.68:
+        bases = damaged(rng, bases, 0.9)
+    return bases, random_qualities(rng, len(bases))

@@ -1,4 +1,4 @@
-"""Inner kernels as functions that Python can call: they are compiled without a wrapper of their own.
+"""Inner kernels as functions that Python can call: they have no wrapper of their own for that.
 
 With NUMBA_DISABLE_JIT=1 these are plain calls.
 """
@@ -8,7 +8,8 @@ from __future__ import annotations
 from typing import Any
 
 from umimill.jit import kernel
-from umimill.kernels import bases, checkout, consensus, families, match, rows, text
+from umimill.kernels import bases, checkout, consensus, families, match, posterior, rows, search
+from umimill.kernels import text as text_kernels
 
 
 @kernel
@@ -48,22 +49,22 @@ def log2_of(table: Any, count: int) -> Any:
 
 @kernel
 def weight_of(weights: Any, difference: int) -> Any:
-    return match.weight_of(weights, difference)
+    return posterior.weight_of(weights, difference)
 
 
 @kernel
 def shifted_word(words: Any, at: int) -> Any:
-    return match.shifted_word(words, at)
+    return search.shifted_word(words, at)
 
 
 @kernel
 def window_mismatches(words: Any, at: int, window: Any) -> Any:
-    return match.window_mismatches(words, at, window)
+    return search.window_mismatches(words, at, window)
 
 
 @kernel
 def low_quality_words(read: Any, letters: Any, scratch: Any, words: Any) -> None:
-    match.low_quality_words(read, letters, scratch, words)
+    search.low_quality_words(read, letters, scratch, words)
 
 
 @kernel
@@ -83,7 +84,9 @@ def match_template(
 
 @kernel
 def reverse_read(read: Any, complements: Any, text: Any) -> Any:
-    return checkout.reverse_read(read, complements, text)
+    """Return where the bases and the qualities of the read in `text` begin, and its length."""
+    turned = checkout.reverse_read(read, complements, text)
+    return turned.bases, turned.qualities, turned.length
 
 
 @kernel
@@ -102,13 +105,6 @@ def leaf_of(key: Any, base: int, shift: Any) -> Any:
 
 
 @kernel
-def read_qualities(
-    cold: Any, source: int, length: int, levels: Any, quality_bits: int, qualities: Any
-) -> Any:
-    return rows.read_qualities(cold, source, length, levels, quality_bits, qualities)
-
-
-@kernel
 def compare(first: Any, second: Any, left: int, right: int) -> Any:
     return families.compare(first[left], second[right])
 
@@ -120,14 +116,14 @@ def add_row(batch: Any, row: int, model: Any, votes: Any) -> Any:
 
 @kernel
 def put_number(buffer: Any, at: int, value: int) -> Any:
-    return text.put_number(buffer, at, value)
+    return text_kernels.put_number(buffer, at, value)
 
 
 @kernel
 def put_millionths(buffer: Any, at: int, numerator: int, denominator: int) -> Any:
-    return text.put_millionths(buffer, at, numerator, denominator)
+    return text_kernels.put_millionths(buffer, at, numerator, denominator)
 
 
 @kernel
 def put_key(buffer: Any, at: int, key: Any, start: int, stop: int) -> Any:
-    return text.put_key(buffer, at, key, start, stop)
+    return text_kernels.put_key(buffer, at, key, start, stop)

@@ -1,28 +1,19 @@
 """Naive twins of the kernels: strings, lists and whole numbers, one obvious step at a time.
 
-Written from the docstrings and the rules of the design, never from the kernels. A barcode is a
-string of bases here, a read two strings or a string and a list of Phreds.
+Those of the matcher are in oracle_match.py. Written from the docstrings and the rules of the
+design, never from the kernels. A barcode is a string of bases, a read a string and its Phreds.
 """
 
 from __future__ import annotations
 
-import math
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import cache
 
 BASES = "ACGT"
 WORD = 1 << 64
 ONE = 1 << 40  # probabilities are in units of 2^-40
-IUPAC = {
-    **{"A": "A", "C": "C", "G": "G", "T": "T", "U": "T"},
-    **{"R": "AG", "Y": "CT", "S": "CG", "W": "AT", "K": "GT", "M": "AC"},
-    **{"B": "CGT", "D": "AGT", "H": "ACT", "V": "ACG"},
-}
-MARGIN_BITS = 5
-ASSIGNED, UNMATCHED, AMBIGUOUS, TOO_SHORT, LOW_UMI_QUALITY, EMPTY_PAYLOAD, UNRESOLVED = range(7)
-SWAPPED, REVERSED, HAS_UNKNOWN = 1, 2, 32
+HAS_UNKNOWN = 32
 
 
 # Bases
@@ -96,198 +87,6 @@ def read_name(header: bytes) -> bytes:
     return name[:-2] if name[-2:] in (b"/1", b"/2") else name
 
 
-# Layouts in reads
-
-
-@cache
-def points(symbol: str, letter: str, quality: int) -> int:
-    """Return the score of a read's letter at a scored symbol, in 1/1024 bit."""
-    error = min(0.75, 10 ** (-quality / 10))
-    allowed = IUPAC[symbol.upper()]
-    if base(letter) in allowed:
-        options = len(allowed)
-        likelihood = (1 - error) / options + (options - 1) * error / (3 * options)
-        return round(1024 * math.log2(4 * likelihood))
-    mismatch = round(1024 * math.log2(4 * error / 3))
-    return mismatch if symbol.isupper() else round(mismatch / 2)
-
-
-def scored(symbols: str) -> list[int]:
-    """Return the scored positions of a layout."""
-    return [place for place, symbol in enumerate(symbols) if symbol not in "NX.*"]
-
-
-@dataclass(frozen=True)
-class Side:
-    """Layout of one mate, as in umimill.layout.Layout."""
-
-    symbols: str
-    anchored: bool
-    payload_start: int
-    payload_stop: int | None
-
-    def score(self, bases: str, qualities: Sequence[int], offset: int) -> int:
-        """Score the layout at an offset."""
-        return sum(
-            points(self.symbols[place], bases[offset + place], qualities[offset + place])
-            for place in scored(self.symbols)
-        )
-
-    def offsets(self, length: int) -> range:
-        """Return where the layout can begin in a read."""
-        if self.anchored:
-            return range(int(max(scored(self.symbols), default=-1) < length))
-        return range(max(0, length - len(self.symbols) + 1))
-
-    def payload(self, length: int, offset: int) -> range:
-        """Return the payload's positions in a read."""
-        stop = length if self.payload_stop is None else min(length, offset + self.payload_stop)
-        return range(min(length, offset + self.payload_start), stop)
-
-
-NOTHING = Side("", True, 0, None)
-Read = tuple[str, Sequence[int]]
-
-
-@dataclass(frozen=True)
-class Row:
-    """A row of the sample sheet."""
-
-    sample: int
-    sides: tuple[Side, Side]
-
-
-def bits_of(count: int) -> int:
-    """Return 1024 log2(count)."""
-    return round(1024 * math.log2(count))
-
-
-def search(rows: Sequence[Row], read: Read) -> tuple[int, int, int]:
-    """Score every row at every offset of read 1; return (verdict, row, offset)."""
-    bases, qualities = read
-    found = []
-    for number, row in enumerate(rows):
-        side = row.sides[0]
-        if len(side.symbols) > len(bases):
-            continue
-        for offset in side.offsets(len(bases)):
-            found.append((-side.score(bases, qualities, offset), offset, number))
-    if not found:
-        return UNMATCHED, -1, 0
-    offsets = len(bases) - min(len(row.sides[0].symbols) for row in rows) + 1
-    bar = bits_of(offsets) + bits_of(len(rows)) + bits_of(100)
-    minus_score, offset, number = min(found)
-    others = [-one[0] for one in found if rows[one[2]].sample != rows[number].sample]
-    return _by_bits(-minus_score, max(others, default=None), bar), number, offset
-
-
-def search_both(rows: Sequence[Row], reads: tuple[Read, Read]) -> tuple[int, int, int, int]:
-    """Score every row at every pair of offsets; return (verdict, row, offset 1, offset 2)."""
-    found = []
-    for number, row in enumerate(rows):
-        places, score, bar = [], 0, bits_of(len(rows)) + bits_of(100)
-        for side, (bases, qualities) in zip(row.sides, reads, strict=True):
-            offsets = side.offsets(len(bases))
-            if offsets:
-                best = max(offsets, key=lambda at: (side.score(bases, qualities, at), -at))
-                places.append(best)
-                score += side.score(bases, qualities, best)
-                bar += bits_of(len(offsets))
-        if len(places) == 2:
-            found.append((-score, number, places, bar))
-    if not found:
-        return UNMATCHED, -1, 0, 0
-    minus_score, number, places, bar = min(found)
-    others = [-one[0] for one in found if rows[one[1]].sample != rows[number].sample]
-    return _by_bits(-minus_score, max(others, default=None), bar), number, *places
-
-
-def _by_bits(score: int, other: int | None, bar: int) -> int:
-    if score < bar:
-        return UNMATCHED
-    return AMBIGUOUS if other is not None and score - other < 1024 * MARGIN_BITS else ASSIGNED
-
-
-@dataclass(frozen=True)
-class Posterior:
-    """Verdict by posterior; `doubt` = bits between the decision and its opposite, less rounding."""
-
-    verdict: int
-    row: int
-    doubt: float
-
-
-def posterior(
-    rows: Sequence[Row],
-    reads: tuple[Read, Read],
-    foreign_odds: float,
-    composition: Mapping[str, float],
-) -> Posterior:
-    """Accept the best sample at a posterior of 0.99 against all others and a foreign read.
-
-    Every likelihood is divided by that of random bases. Rows share their sample's prior equally,
-    samples the prior of a read that is not foreign.
-    """
-    samples = {row.sample for row in rows}
-    likelihoods: dict[int, float] = {}
-    for number, row in enumerate(rows):
-        sides = list(zip(row.sides, reads, strict=True))
-        if all(side.offsets(len(read[0])) for side, read in sides):
-            bits = sum(_exact_bits(side, read) for side, read in sides)
-            share = sum(one.sample == row.sample for one in rows) * len(samples)
-            likelihoods[number] = 2**bits / share
-    if not likelihoods:
-        return Posterior(UNMATCHED, -1, math.inf)
-    weights = {
-        sample: sum(likelihoods[one] for one in likelihoods if rows[one].sample == sample)
-        for sample in samples
-    }
-    winner = max(weights, key=lambda sample: (weights[sample], -sample))
-    row = max(
-        (number for number in likelihoods if rows[number].sample == winner),
-        key=lambda number: (likelihoods[number], -number),
-    )
-    letters = [
-        (side.symbols[place], read[0][place], read[1][place])
-        for side, read in zip(rows[row].sides, reads, strict=True)
-        for place in scored(side.symbols)
-    ]
-    others = sum(weights.values()) - weights[winner]
-    foreign = foreign_odds * math.prod(4 * composition[base(letter)] for _, letter, _ in letters)
-    held = all(base(one) in IUPAC[symbol.upper()] and q >= 20 for symbol, one, q in letters)
-    if not letters or held:
-        # A declared tag held exactly at Q20 is never refused for being a chance match.
-        foreign = 0.0
-    against = others + foreign
-    doubt = math.inf if against == 0 else abs(math.log2(weights[winner] / against / 99))
-    # Each position, share and prior was rounded to half a unit.
-    doubt -= (2 * len(letters) + 6) / 1024
-    if weights[winner] >= 99 * against:
-        return Posterior(ASSIGNED, row, doubt)
-    if foreign > 0 and others > 0:
-        doubt = min(doubt, abs(math.log2(others / foreign)) - (2 * len(letters) + 6) / 1024)
-    return Posterior(AMBIGUOUS if others > foreign else UNMATCHED, row, doubt)
-
-
-def _exact_bits(side: Side, read: Read) -> float:
-    bits = 0.0
-    for place in scored(side.symbols):
-        symbol, error = side.symbols[place], min(0.75, 10 ** (-read[1][place] / 10))
-        allowed = IUPAC[symbol.upper()]
-        options = len(allowed)
-        if base(read[0][place]) in allowed:
-            bits += math.log2(4 * ((1 - error) / options + (options - 1) * error / (3 * options)))
-        else:
-            bits += (1.0 if symbol.isupper() else 0.5) * math.log2(4 * error / 3)
-    return bits
-
-
-def reverse_complement(read: Read) -> Read:
-    """Return the other strand; what is no base becomes N."""
-    pairs = dict(zip("ACGTN", "TGCAN", strict=True))
-    return "".join(pairs[base(letter)] for letter in reversed(read[0])), list(reversed(read[1]))
-
-
 # Packed rows
 
 
@@ -316,34 +115,6 @@ class Template:
         return self.sample, self.barcode
 
 
-def cut(
-    row: Row, offsets: tuple[int, int], reads: tuple[Read, Read], minimum: int
-) -> tuple[int, Template | None]:
-    """Cut a matched template; return (verdict, row or None)."""
-    taken: dict[str, list[tuple[str, int]]] = {"X": [], "N": []}
-    payload, quality = [], []
-    for side, offset, (bases, qualities) in zip(row.sides, offsets, reads, strict=True):
-        if offset + len(side.symbols) > len(bases):
-            return TOO_SHORT, None
-        for place, symbol in enumerate(side.symbols):
-            if symbol in taken:
-                taken[symbol].append((base(bases[offset + place]), qualities[offset + place]))
-        span = side.payload(len(bases), offset)
-        payload.append("".join(base(bases[at]) for at in span))
-        quality.append(tuple(qualities[at] for at in span))
-    cell, umi = ("".join(letter for letter, _ in taken[kind]) for kind in "XN")
-    if any(value < minimum for _, value in taken["N"]):
-        return LOW_UMI_QUALITY, None
-    if not any(payload):
-        return EMPTY_PAYLOAD, None
-    if "N" in cell + umi:
-        return UNRESOLVED, None
-    values = tuple(value for kind in "XN" for _, value in taken[kind])
-    flags = HAS_UNKNOWN if "N" in "".join(payload) else 0
-    pair = (payload[0], payload[1]), (quality[0], quality[1])
-    return ASSIGNED, Template(row.sample, cell, umi, values, *pair, flags=flags)
-
-
 def pack_cold(row: Template, levels: Sequence[int] | None) -> list[int]:
     """Return the cold words of a row: bases, qualities (2 bits with levels, else 8), N masks."""
     words = [word for text in row.payload for word in pack_bases(text)]
@@ -358,14 +129,45 @@ def pack_cold(row: Template, levels: Sequence[int] | None) -> list[int]:
     return words
 
 
+def unpack_cold(
+    words: Sequence[int], lengths: tuple[int, int], unknown: bool, levels: Sequence[int] | None
+) -> tuple[list[str], list[tuple[int, ...]], int]:
+    """Return the bases and qualities that cold words hold, and how many words that took."""
+    at = 0
+
+    def take(length: int, bits: int) -> list[int]:
+        nonlocal at
+        start, at = at, at + -(-length * bits // 64)
+        return unpack(words[start:at], length, bits)
+
+    texts = ["".join(BASES[code] for code in take(length, 2)) for length in lengths]
+    if levels is not None:
+        values = [tuple(levels[code] for code in take(length, 2)) for length in lengths]
+    else:
+        # Eight bytes a word, the first lowest.
+        values = []
+        for length in lengths:
+            whole = -(-length // 8)
+            raw = b"".join(word.to_bytes(8, "little") for word in words[at : at + whole])
+            values.append(tuple(raw[:length]))
+            at += whole
+    if unknown:
+        masks = [take(length, 1) for length in lengths]
+        texts = [
+            "".join("N" if hidden else letter for letter, hidden in zip(text, mask, strict=True))
+            for text, mask in zip(texts, masks, strict=True)
+        ]
+    return texts, values, at
+
+
 def mix(state: int, word: int) -> int:
     """Take a word into a hash: xor, multiply, fold."""
     product = (state ^ word) * 0xD6E8FEB86659FD93 % WORD
     return product ^ (product >> 32)
 
 
-def row_hash(row: Template, width: int) -> int:
-    """Hash a row: key, the packed fields, `width` barcode qualities, cold words of 8-bit form."""
+def row_hash(row: Template, width: int, levels: Sequence[int] | None = None) -> int:
+    """Hash a row as it is in its file: hot fields, `width` barcode qualities, cold words."""
     lengths = [len(text) for text in row.payload]
     words = [
         key_of(row.barcode),
@@ -377,7 +179,7 @@ def row_hash(row: Template, width: int) -> int:
     eights = [values[at : at + 8] for at in range(0, width - width % 8, 8)]
     words += [int.from_bytes(bytes(one), "big") for one in [*eights, values[8 * len(eights) :]]]
     state = 0x9E3779B97F4A7C15
-    for word in [*words, *pack_cold(row, None)]:
+    for word in [*words, *pack_cold(row, levels)]:
         state = mix(state, word)
     return state
 

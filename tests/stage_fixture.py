@@ -11,11 +11,15 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pytest
+from hypothesis import HealthCheck
+from hypothesis import settings as hypothesis_settings
 
 from umimill.assemble import Settings, assemble
 from umimill.checkout import Part, checkout
-from umimill.fastq import read_ahead, read_templates
-from umimill.files import read_json, write_json
+from umimill.errors import FastqError
+from umimill.fastq import TemplateChunk, read_templates
+from umimill.files import write_json
 from umimill.index import index
 from umimill.library_tables import LibrarySettings
 from umimill.metrics import Meter
@@ -32,13 +36,21 @@ Row = tuple[Any, ...]
 LETTERS = b"ACGT"
 
 
+def slow_settings(examples: int) -> hypothesis_settings:
+    """Return settings for examples that read and write files, on a machine that may be busy."""
+    return hypothesis_settings(
+        max_examples=examples, deadline=None, suppress_health_check=[HealthCheck.too_slow]
+    )
+
+
 # -- FASTQ -----------------------------------------------------------------------------------------
 
 
 def fastq_text(records: Iterable[Record], newline: bytes = b"\n") -> bytes:
     """Write records as FASTQ text."""
     return b"".join(
-        newline.join((b"@" + name, bases, b"+", qualities, b"")) for name, bases, qualities in records
+        newline.join((b"@" + name, bases, b"+", qualities, b""))
+        for name, bases, qualities in records
     )
 
 
@@ -49,13 +61,22 @@ def write_fastq(path: Path, records: Iterable[Record]) -> Path:
     return path
 
 
+def one_behind(chunks: Iterator[TemplateChunk]) -> Iterator[TemplateChunk]:
+    """Yield each chunk when the next one is there: the most that reading ahead may do to it."""
+    held = next(chunks, None)
+    while held is not None:
+        following = next(chunks, None)
+        yield held
+        held = following
+
+
 def read_records(
     paths: Sequence[Path], *, ahead: bool = False, **options: Any
 ) -> list[tuple[Record, ...]]:
-    """Read templates as tuples of records, one a mate."""
+    """Read templates as tuples of records, one a mate; `ahead`: see one_behind."""
     chunks = read_templates(tuple(paths), **options)
     found = []
-    for chunk in read_ahead(chunks) if ahead else chunks:
+    for chunk in one_behind(chunks) if ahead else chunks:
         assert chunk.first_record == len(found)
         for number in range(chunk.count):
             template = []
@@ -70,6 +91,19 @@ def read_records(
                 )
             found.append(tuple(template))
     return found
+
+
+def refusal(paths: Sequence[Path], **options: int) -> FastqError:
+    """Read what must be refused; return the error."""
+    with pytest.raises(FastqError) as caught:
+        read_records(paths, **options)
+    assert "\n" not in str(caught.value)
+    return caught.value
+
+
+def place(error: FastqError) -> tuple[str, int, int]:
+    """Return (name of the file, record, line) of an error."""
+    return os.path.basename(error.path), error.record, error.line
 
 
 def random_bases(rng: np.random.Generator, length: int, letters: bytes = LETTERS) -> bytes:
@@ -351,6 +385,23 @@ def all_rows(paths: Iterable[Path]) -> Counter[Row]:
     return Counter(row for path in paths for flush in partition_rows(path) for row in flush)
 
 
+def library_of(folder: Path, layouts: Layouts, *mates: Iterable[Record]) -> Library:
+    """Make a library of one unit."""
+    folder.mkdir(exist_ok=True)
+    paths = [write_fastq(folder / f"R{side}.fq", mate) for side, mate in enumerate(mates, 1)]
+    return Library(folder, layouts, {"u1": paths})
+
+
+def checked_out(
+    library: Library, **options: Any
+) -> tuple[Counter[Row], dict[tuple[str | None, str], int]]:
+    """Check out a library; return the multiset of its rows and its ledger."""
+    partitions, metrics = run_checkout(library, **options)
+    for job in metrics:
+        assert sum(entry["templates"] for entry in job["ledger"]) == job["reads"]
+    return all_rows(partitions), ledger(metrics)
+
+
 def files_below(folder: Path) -> list[str]:
     """List all files of a folder, hidden ones too."""
     return sorted(
@@ -358,8 +409,3 @@ def files_below(folder: Path) -> list[str]:
         for home, _, names in os.walk(folder)
         for name in names
     )
-
-
-def job_ledger(path: Path) -> Any:
-    """Return the ledger of a metrics file."""
-    return read_json(path)["ledger"]

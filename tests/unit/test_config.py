@@ -82,6 +82,7 @@ def test_sheets_become_libraries() -> None:
         ("outputs", "", "unmatched", False),
         ("outputs", "unmatched", "unmatched", True),
         ("outputs", "Unmatched, unmatched", "unmatched", True),
+        ("outputs", "unmatched, ,", "unmatched", True),
         ("outputs", ["unmatched"], "unmatched", True),
         ("keep_intermediates", False, "keep_intermediates", False),
         ("keep_intermediates", "FALSE", "keep_intermediates", False),
@@ -105,6 +106,7 @@ PARTS = "give a whole number from 1 to 256"
         ({"buckets": 0}, f"config, key buckets: '0' is not allowed; {BUCKETS}"),
         ({"buckets": 4097}, f"config, key buckets: '4097' is not allowed; {BUCKETS}"),
         ({"buckets": True}, f"config, key buckets: 'True' is not allowed; {BUCKETS}"),
+        ({"buckets": "true"}, f"config, key buckets: 'true' is not allowed; {BUCKETS}"),
         ({"buckets": "many"}, f"config, key buckets: 'many' is not allowed; {BUCKETS}"),
         ({"buckets": [4]}, f"config, key buckets: '[4]' is not allowed; {BUCKETS}"),
         ({"buckets": None}, f"config, key buckets: is empty; {BUCKETS}"),
@@ -115,6 +117,7 @@ PARTS = "give a whole number from 1 to 256"
         ({"parts": "two"}, f"config, key parts: 'two' is not allowed; {PARTS}"),
         ({"parts": 1.5}, f"config, key parts: '1.5' is not allowed; {PARTS}"),
         ({"parts": "1.5"}, f"config, key parts: '1.5' is not allowed; {PARTS}"),
+        ({"parts": "1e1"}, f"config, key parts: '1e1' is not allowed; {PARTS}"),
         ({"parts": -1}, f"config, key parts: '-1' is not allowed; {PARTS}"),
         ({"parts": 257}, f"config, key parts: '257' is not allowed; {PARTS}"),
         (
@@ -226,8 +229,8 @@ def test_sheets_of_a_spreadsheet_program() -> None:
 
 def test_paths_of_the_sheets_come_from_the_config() -> None:
     write()
-    os.rename("config", "my sheets")
-    assert load({"units": "my sheets/units.tsv", "samples": " my sheets/samples.tsv "}).parts == 1
+    os.rename("config", "My sheets")
+    assert load({"units": "My sheets/units.tsv", "samples": " My sheets/samples.tsv "}).parts == 1
 
 
 GIB = 1 << 30

@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 import pytest
+
 from stage_fixture import (
     Library,
     Record,
@@ -26,7 +27,6 @@ from stage_fixture import (
     run_checkout,
     run_probes,
 )
-
 from umimill.errors import FastqError, UmimillError
 from umimill.probe import probe
 
@@ -72,7 +72,7 @@ FILES: dict[str, Taken | Refused] = {
     "16_solexa_dots.fastq.gz": Taken(1),
     "17_illumina15_phred64_B.fq": Taken(1, 64),
     "18_illumina64.fastq": Taken(20, 64),
-    # Without a byte below 64 Solexa's scale cannot be told from Phred+64, which it equals above Q10.
+    # Without a byte below 64 Solexa's scale cannot be told from Phred+64; above Q10 they agree.
     "19_solexa.fastq.gz": Taken(10, 64),
     "20_lowercase_iupac.fastq": Taken(4),
     "21_rna_U_bases.fastq.gz": Taken(2),
@@ -91,8 +91,8 @@ FILES: dict[str, Taken | Refused] = {
     "33_space_in_qual.fastq": Refused(
         4, 16, "byte 32 at column 19 is not a quality (bytes 33 to 126)"
     ),
-    "34_last_record_cut_R1.fastq.gz": Refused(200, 800, CUT),
-    "34_last_record_cut_R2.fastq.gz": Refused(200, 800, CUT),
+    "34_last_record_cut_R1.fastq.gz": Refused(200, 799, CUT),
+    "34_last_record_cut_R2.fastq.gz": Refused(200, 799, CUT),
     "35_empty_read_name.fastq.gz": Taken(2, 64),
 }
 CUT_GZIP = "04_truncated_DERIVED.fastq.gz"
@@ -121,7 +121,7 @@ PAIRS: dict[tuple[str, str], int | tuple[str, Refused]] = {
     ("26_suffix_slash1_with_comment.fastq.gz", "26_suffix_slash2_with_comment.fastq.gz"): 10_000,
     ("34_last_record_cut_R1.fastq.gz", "34_last_record_cut_R2.fastq.gz"): (
         "34_last_record_cut_R1.fastq.gz",
-        Refused(200, 800, CUT),
+        Refused(200, 799, CUT),
     ),
 }
 
@@ -272,7 +272,6 @@ def drop(text: bytes, records: int) -> bytes:
     return b"\n".join(text.split(b"\n")[: 4 * (PAIR_COUNT - records)]) + b"\n"
 
 
-ONE_QUALITY_LESS = Refused(50, 200, "sequence has 30 bases, quality 29")
 BROKEN: dict[str, tuple[Callable[[list[bytes]], list[bytes]], str, int, str]] = {
     # what is done to both texts, (file, record and what is said)
     "truncated gzip": (cut_gzip, "R1", 0, "the gzip file is cut short here; fetch it again"),

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-import kernel_wrappers as wrapped
 import numpy as np
-import oracle
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+
+import kernel_wrappers as wrapped
+import oracle
 from kernel_cases import dna, pack_key, text_of
 
 BASE_LETTERS = "ACGTUacgtu"
@@ -17,7 +18,7 @@ BASE_LETTERS = "ACGTUacgtu"
 
 def packed(text: str, words: int = 8) -> Any:
     out = np.full(words, 0xFFFFFFFFFFFFFFFF, np.uint64)
-    wrapped.pack_text(text_of(b"N" * 3, text.encode()), 3, len(text), out, 1)
+    wrapped.pack_text(text_of(b"N" * 3, text.encode(), b"TTTTTTTT"), 3, len(text), out, 1)
     return out
 
 

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from umimill.kernels import match as kernels
+from umimill.kernels import search
 from umimill.layout import LayoutError, SampleLayout, check_row, sample_layouts
 from umimill.patterns import compile_patterns, error_probability
 
@@ -17,9 +18,7 @@ HALF_UNIT = 0.5 + 1e-6
 
 def rows_of(*layouts: str | tuple[str, str]) -> list[SampleLayout]:
     sides = [one if isinstance(one, tuple) else (one, "") for one in layouts]
-    return [
-        SampleLayout(number, check_row(*pair).sides) for number, pair in enumerate(sides)
-    ]
+    return [SampleLayout(number, check_row(*pair).sides) for number, pair in enumerate(sides)]
 
 
 SCORES = compile_patterns(rows_of("^ACGTN"), 1).scores
@@ -86,11 +85,11 @@ def test_bounds_of_the_search_hold() -> None:
     match = 2048
     for kind in (kernels.MISMATCH, kernels.MISMATCH + 1):
         cost = match - SCORES[kind].astype(int)
-        assert cost.min() >= kernels.MISMATCH_COST
-        assert cost[kernels.CERTAIN_QUALITY :].min() >= kernels.CERTAIN_MISMATCH_COST
+        assert cost.min() >= search.MISMATCH_COST
+        assert cost[search.CERTAIN_QUALITY :].min() >= search.CERTAIN_MISMATCH_COST
     # The bound for certain bases cannot be better.
-    lower = match - int(SCORES[kernels.MISMATCH + 1, kernels.CERTAIN_QUALITY])
-    assert lower == kernels.CERTAIN_MISMATCH_COST
+    lower = match - int(SCORES[kernels.MISMATCH + 1, search.CERTAIN_QUALITY])
+    assert lower == search.CERTAIN_MISMATCH_COST
     assert SCORES[1].max() <= match
 
 
@@ -183,6 +182,8 @@ def test_the_window_holds_most_exact_common_positions() -> None:
     )
     assert spelled.rstrip(".") == "G" * 9 + "TC"
     assert compile_patterns(rows_of("RNN", "YNN"), 2).window_start == -1
+    full = compile_patterns(rows_of("ACGT" * 10 + "N"), 1).window
+    assert full.tolist() == [0x1B1B1B1B1B1B1B1B, 0x5555555555555555]
 
 
 def test_layouts_of_a_library_are_all_read() -> None:

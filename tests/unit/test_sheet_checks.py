@@ -96,17 +96,18 @@ def want_n(layout: str, layout_read2: str | None) -> None:
 
 
 def test_layouts_are_checked_only_if_asked() -> None:
-    write(samples="library sample layout layout_read2\nL1 S1 ACJ\nL1 S2 AC TG\nL2 S3 AC\n")
+    write(samples="library sample layout layout_read2\nL1 S1 ACJ\nL1 S2 AC TG\nL2 S3 AC\nL2 S4\n")
+    empty = "config/samples.tsv, row 4: layout is empty; give it in every row"
     by_layout = ["config/samples.tsv, row 1: layout: ACJ: J is not a symbol; use N or X"]
     by_row = [
         "config/samples.tsv, row 2: layout: AC and TG: no N in it",
         "config/samples.tsv, row 3: layout: AC and None: no N in it",
     ]
-    assert problems() == []
-    assert problems(check_layout=refuse_j) == by_layout
+    assert problems() == [empty]
+    assert problems(check_layout=refuse_j) == [*by_layout, empty]
     # What the first check refused is not said again by the second.
-    assert len(problems(check_row=want_n)) == 3
-    assert problems(check_layout=refuse_j, check_row=want_n) == by_layout + by_row
+    assert len(problems(check_row=want_n)) == 3 + 1
+    assert problems(check_layout=refuse_j, check_row=want_n) == [*by_layout, *by_row, empty]
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 import csv
 import io
 import os
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -116,6 +117,10 @@ def test_the_table_itself_matters() -> None:
             "s.tsv: column is missing: layout; found: 'library', 'sample', 'pattern'; add it",
         ),
         (
+            b"library\t\tsample\nL1\t\tS1\n",
+            "s.tsv: column is missing: layout; found: 'library', 'sample'; add it",
+        ),
+        (
             b"L1\tS1\tNNN\n",
             [
                 "s.tsv: columns are missing: library, sample, layout; found: 'L1', 'S1', 'NNN'; "
@@ -126,6 +131,10 @@ def test_the_table_itself_matters() -> None:
         (
             b"library,sample;layout\nL1,S1;N\n",
             's.tsv: columns are separated by ";" and ","; use one of them',
+        ),
+        (
+            b"a,b;c\nL1,S1;N\n",
+            "s.tsv: columns are missing: library, sample, layout; found: 'a,b', 'c'; add them",
         ),
         (
             b"library sample  layout\nL1 S1 N\n",
@@ -160,7 +169,7 @@ def test_the_table_itself_matters() -> None:
             "s.tsv, row 1 (line 4): layout is empty; give it in every row",
         ),
         (
-            b"library\tsample\tlayout\nL1\tS1\nL1\tS2\tN\nL1\tS3\nL1\tS4\n",
+            b"library\tsample\tlayout\n# c\nL1\tS1\nL1\tS2\tN\nL1\tS3\nL1\tS4\n",
             "s.tsv, rows 1, 3-4: layout is empty; give it in every row",
         ),
         (
@@ -208,12 +217,33 @@ def test_unknown_columns_are_refused_where_the_schema_says_so() -> None:
     ]
 
 
+@pytest.mark.parametrize("names", ["library;sample;layout", "LIBRARY;SAMPLE;LAYOUT"])
+def test_known_names_find_the_separator(names: str) -> None:
+    table = read(f"{names};a,b,c,d,e\nL1;S1;N;x\n")
+    cells = {"library": "L1", "sample": "S1", "layout": "N", "a,b,c,d,e": "x"}
+    assert [row.cells for row in table.rows] == [cells]
+
+
 def test_a_broken_cell_of_a_spreadsheet_is_no_comment() -> None:
     assert [row.cells["library"] for row in read(PLAIN + "#REF!\tS3\tN\n").rows] == [
         "L1",
         "L1",
         "#REF!",
     ]
+
+
+@pytest.mark.parametrize("separator", ["\t", ";"])
+def test_only_the_first_cell_makes_a_comment(separator: str) -> None:
+    text = PLAIN + "\t\t\t# late\n \u00a0# a comment\n"
+    assert [row.cells["note"] for row in read(text.replace("\t", separator)).rows] == [
+        "early",
+        "5 µl",
+        "# late",
+    ]
+
+
+def test_another_separator_alone_is_a_cell() -> None:
+    assert [row.cells["note"] for row in read(PLAIN + "\t\t\t;\n").rows] == ["early", "5 µl", ";"]
 
 
 def test_a_line_break_in_a_cell_becomes_a_blank() -> None:
@@ -246,6 +276,10 @@ def test_what_is_no_sheet(monkeypatch: pytest.MonkeyPatch) -> None:
     assert fault("loop") == (
         f"loop: cannot be reached (Too many levels of symbolic links); {remedy}"
     )
+    if sys.platform == "linux":
+        # Opens as a file and fails when read.
+        mem = "/proc/self/mem"
+        assert fault(mem) == f"{mem}: cannot be read (Input/output error); {remedy}"
     assert fault("huge.tsv") == "huge.tsv: larger than 64 MB; this is not a sheet, check the path"
     # The superuser may read everything, so permission is taken away here.
     monkeypatch.setattr(os, "access", lambda path, mode: path != "closed.tsv" or mode != os.R_OK)
@@ -274,7 +308,7 @@ def test_shown_values_stay_on_one_line() -> None:
 def test_nearest() -> None:
     known = ["min_reads", "min_umi_quality", "buckets"]
     assert nearest("Min-Reads", known) == "min_reads"
-    assert nearest("bucket", known) == "buckets"
+    assert nearest("BUCKET", known) == "buckets"
     assert nearest("colour", known) is None
 
 

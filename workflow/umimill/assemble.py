@@ -136,6 +136,12 @@ class Worker:
         )
         self._longest_name = max(len(name) for name in encoded)
 
+    def warm(self) -> None:
+        """Compile or load the kernels on no rows, so that no worker's clock counts it."""
+        cell = Cell(make_batch([], 1), make_votes(1), None)
+        molecules, *called = self._call(cell, np.zeros(self._samples, np.uint64), {}, 0.0)
+        self._render(molecules, 0, *called)
+
     def run(self, cell: Cell) -> Result:
         """Vote on the molecules of a cell, render and compress them."""
         seconds: dict[str, float] = {}
@@ -146,7 +152,8 @@ class Worker:
         else:
             molecules = cell.single
             letters, qualities, umi = _call_buffers(molecules, self._minimum)
-            kernels.call_single(molecules, self.model, cell.votes, letters, qualities, umi)
+            if int(molecules["reads"][0]) >= self._minimum:
+                kernels.call_single(molecules, self.model, cell.votes, letters, qualities, umi)
         called = time.perf_counter()
         seconds["model"] = called - start - seconds.get("sort", 0.0)
         blocks, records = [], 0
@@ -213,6 +220,7 @@ def make_votes(width: int) -> kernels.Votes:
     return kernels.Votes(
         np.zeros((2, 4, width), np.int64),
         np.zeros(64, np.int64),
+        np.zeros(width + 64, np.int64),
         np.zeros(width + 64, np.uint8),
         np.zeros(width + 64, np.uint8),
     )
@@ -256,6 +264,7 @@ def assemble(
             FragmentWriter(outputs, molecules_path, len(plan.samples), settings.minimum_reads)
         )
         worker = Worker(plan.samples, settings)
+        worker.warm()
         leaves = (0, 0)
         if groups.size:
             leaves = (int(groups[0]["leaf_start"]), int(groups[-1]["leaf_stop"]))
@@ -363,6 +372,11 @@ class CellReader:
         return Cell(batch, make_votes(longest), None)
 
     def _load_single(self, families: Array, last: Array) -> Cell:
+        if int(families["reads"][0]) > kernels.MOST_READS:
+            raise UmimillError(
+                f"one barcode has {int(families['reads'][0]):,} reads; at most "
+                f"{kernels.MOST_READS:,} can vote: is the UMI where the layout says?"
+            )
         molecule = np.zeros(1, MOLECULE)
         for name in ("key", "reads", "sample", "umi_length", "cell_length"):
             molecule[name] = families[name]

@@ -138,7 +138,7 @@ class BlockFile:
             ) from error
         try:
             self._read_directory()
-        except (ValueError, KeyError, struct.error) as error:
+        except (ValueError, KeyError, TypeError, OverflowError, OSError, struct.error) as error:
             self.close()
             raise self._damaged("its end is missing or damaged") from error
 

@@ -18,7 +18,7 @@ from umimill.blockfile import BlockWriter
 from umimill.errors import UmimillError
 from umimill.fastq import TemplateChunk, read_ahead, read_templates
 from umimill.files import read_json
-from umimill.kernels import checkout as kernels
+from umimill.kernels import cut
 from umimill.kernels import match as verdicts
 from umimill.kernels.fastq import copy_records
 from umimill.kernels.match import Foreign
@@ -37,10 +37,10 @@ SAMPLE_LINES = {
     "assigned": verdicts.ASSIGNED,
 }
 COUNTERS = {
-    "flipped": kernels.FLIPPED,
-    "unknown_in_barcode": kernels.UNKNOWN_IN_BARCODE,
-    "unknown_in_payload": kernels.UNKNOWN_IN_PAYLOAD,
-    "payload_bases": kernels.PAYLOAD_BASES,
+    "flipped": cut.FLIPPED,
+    "unknown_in_barcode": cut.UNKNOWN_IN_BARCODE,
+    "unknown_in_payload": cut.UNKNOWN_IN_PAYLOAD,
+    "payload_bases": cut.PAYLOAD_BASES,
 }
 # Share of the budget for rows of a flush: sorting and encoding take the rest.
 STAGING_SHARE = 0.7
@@ -105,7 +105,7 @@ def checkout(
         FastqError: what is wrong with the reads.
         UmimillError: where two units hold the same reads.
     """
-    check_distinct(probes)
+    check_distinct(reads[0], unit, probes)
     probe = read_json(probes[unit])
     samples, rows = sample_layouts(layouts)
     foreign = Foreign(probe["foreign_prior"], np.array(probe["base_scores"], np.int64))
@@ -126,7 +126,7 @@ def checkout(
     options = {"quality_offset": probe["quality_offset"]}
     with (
         PartitionWriter(output, leaves, matcher.barcode_width) as writer,
-        UnmatchedWriter(unmatched, len(reads)) as refused,
+        UnmatchedWriter(unmatched, len(reads), probe["quality_offset"]) as refused,
     ):
         for chunk in _timed_chunks(reads, meter, options):
             for start, stop in part.ranges(chunk):
@@ -145,23 +145,23 @@ def checkout(
     meter.counters.update({name: int(matcher.counters[place]) for name, place in COUNTERS.items()})
 
 
-def check_distinct(probes: Mapping[str, Path]) -> None:
-    """Refuse a library in which two units begin with the same 10,000 templates.
+def check_distinct(reads: Path, unit: str, probes: Mapping[str, Path]) -> None:
+    """Refuse a unit that begins with the same 10,000 templates as one before it.
+
+    Only the later of two complains, so that it is said once.
 
     Raises:
-        UmimillError: naming the two.
+        UmimillError: naming the file and the two units.
     """
-    met: dict[str, str] = {}
-    for unit, path in probes.items():
-        digest = read_json(path)["digest"]
-        if digest is None:
-            continue
-        if digest in met:
+    own = read_json(probes[unit])["digest"]
+    for other, path in probes.items():
+        if other == unit or own is None:
+            return
+        if read_json(path)["digest"] == own:
             raise UmimillError(
-                f"units {met[digest]} and {unit} begin with the same 10,000 templates: the same "
-                "lane given twice; remove one of the two rows from the units sheet"
+                f"{reads}: begins with the same 10,000 templates as unit {other}, the same lane "
+                f"given twice; remove unit {unit} or {other} from the units sheet"
             )
-        met[digest] = unit
 
 
 def _timed_chunks(
@@ -194,6 +194,8 @@ def _stage_range(
         with meter.clock("match"):
             staged = matcher.stage(chunk, start, stop, staging)
         found.append(staged.verdicts[start : staged.stop])
+        if staged.stop == start and staging.fill[0] == 0:
+            raise UmimillError("a template does not fit into an empty buffer: please report it")
         start = staged.stop
         if start < stop:
             _flush(writer, staging, meter)
@@ -215,9 +217,11 @@ class UnmatchedWriter:
     Args:
         path: block file to write, or None to keep nothing.
         files: files of the unit.
+        quality_offset: byte of Phred 0 in them; what is written has 33.
     """
 
-    def __init__(self, path: Path | None, files: int) -> None:
+    def __init__(self, path: Path | None, files: int, quality_offset: int) -> None:
+        self._excess = quality_offset - 33
         self._writer = BlockWriter(path) if path else None
         self._files = files
         self._pieces: list[tuple[int, int, int, int, int]] = []
@@ -255,7 +259,7 @@ class UnmatchedWriter:
             sizes = records[:, 1] - records[:, 0] + 2 * (records[:, 3] - records[:, 2]) + 6
             text = np.zeros(int(sizes.sum()), np.uint8)
             ends = np.zeros(chosen.size, np.int64)
-            copy_records(mate.buffer, np.ascontiguousarray(records), text, ends)
+            copy_records(mate.buffer, np.ascontiguousarray(records), self._excess, text, ends)
             self._text[file].append(text[: int(ends[-1])] if ends.size else text)
             self._ends[file].append(ends)
 

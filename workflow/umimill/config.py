@@ -200,7 +200,7 @@ def _convert(value: Any, rule: Mapping[str, Any]) -> Any:
     text = value.strip().lower()
     if "boolean" in kinds and text in ("true", "false"):
         return text == "true"
-    if kinds & {"integer", "number"} and _INTEGER.fullmatch(text):
+    if _INTEGER.fullmatch(text):
         return int(text)
     # YAML reads 1e-5 as a text: its numbers need a dot.
     if "number" in kinds:

@@ -18,14 +18,14 @@ from decimal import ROUND_FLOOR, Decimal, localcontext
 import numpy as np
 import numpy.typing as npt
 
-from umimill.kernels.consensus import Model
+from umimill.kernels.consensus import VOTE_BITS, Model
 from umimill.patterns import error_probability
 
 # One vote unit is 1/1024 nat. Probabilities are in units of 2^-40.
 VOTE_UNITS = 1024
 ONE = 1 << 40
 # exp(-d / 1024) rounds to 0 of 2^-40 from here on.
-LAST_DIFFERENCE = 28_392
+LAST_DIFFERENCE = 29_102
 LEAST_QUALITY = 2
 MOST_QUALITY = 93
 
@@ -64,7 +64,9 @@ def make_tables(floor: float) -> Tables:
             losers.append(int(value.to_integral_value()))
             value *= step
         ten = Decimal(10).ln()
-        best = int((-10 * exact_floor.ln() / ten).to_integral_value(rounding=ROUND_FLOOR))
+        # A hair above: the logarithm of 1e-5 may come out as 4.999...
+        exact_best = -10 * exact_floor.ln() / ten + Decimal("1e-40")
+        best = int(exact_best.to_integral_value(rounding=ROUND_FLOOR))
         thresholds = [0] * 94
         for quality in range(LEAST_QUALITY, min(best, MOST_QUALITY) + 1):
             edge = (-(Decimal(quality) - Decimal("0.5")) / 10 * ten).exp() * ONE
@@ -106,5 +108,5 @@ def make_model(floor: float) -> Model:
             quality += 1
         errors[difference], qualities[difference] = error, quality
     # A vote carries a read in its high bits, so one sum counts both.
-    votes = tables.votes + (1 << 40)
+    votes = tables.votes + (1 << VOTE_BITS)
     return Model(votes, tables.losers, tables.thresholds, tables.floor, errors, qualities)

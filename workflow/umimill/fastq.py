@@ -9,6 +9,7 @@ from __future__ import annotations
 import zlib
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any, TypeVar
@@ -138,6 +139,10 @@ class FastqReader:
         self._stop = 0
         self._ended = False
         self._damage = ""
+        self._fault = ""
+        self._rest: Iterator[bytes] | None = None
+        self._piece = b""
+        self._turned = False
         self._next_record = 0
         self.text_bytes = 0
 
@@ -146,32 +151,60 @@ class FastqReader:
         self._file.close()
 
     def _fill(self) -> None:
-        """Move what is left to the front of the other buffer and read behind it."""
+        """Move what is left to the front of the other buffer and read behind it.
+
+        Once a chunk: the buffer of the chunk in use is left alone, and what does not fit makes the
+        other one grow.
+        """
         left = self._stop - self._start
-        self._buffers.reverse()
+        if not self._turned:
+            self._buffers.reverse()
+            self._turned = True
         capacity = self._buffers[0].size - PADDING_BYTES
+        old = self._buffer
         if left >= capacity:
             if left >= MAXIMUM_RECORD_BYTES:
                 raise self._error(0, "a record is longer than 256 MB; is this FASTQ?")
             capacity = 2 * left
             self._buffers[0] = np.zeros(capacity + PADDING_BYTES, np.uint8)
-        self._buffers[0][:left] = self._buffer[self._start : self._stop]
         self._buffer = self._buffers[0]
+        self._buffer[:left] = old[self._start : self._stop]
         self._start, self._stop = 0, left
         view = memoryview(self._buffer)[left:capacity]
-        try:
-            while len(view):
-                count = self._file.readinto(view)  # type: ignore[attr-defined]
-                if not count:
-                    self._ended = True
-                    break
-                view = view[count:]
-                self._stop += count
-                self.text_bytes += count
-        except EOFError:
-            self._damage = "the gzip file is cut short here; fetch it again"
-        except (zlib.error, isal_zlib.error, igzip.BadGzipFile) as error:  # type: ignore[misc]
-            self._damage = f"the gzip data is damaged here or before ({error}); fetch it again"
+        while len(view):
+            count = self._read_into(view)
+            if not count:
+                self._ended = True
+                break
+            view = view[count:]
+            self._stop += count
+            self.text_bytes += count
+
+    def _read_into(self, view: memoryview) -> int:
+        """Read text into `view`; where the gzip data is damaged, all of it before the damage.
+
+        A read that fails hands out nothing of what it inflated, so from there on the file is
+        inflated again, piece by piece: the record named is then the right one.
+        """
+        if self._rest is None:
+            try:
+                count: int = self._file.readinto(view)  # type: ignore[attr-defined]
+                return count
+            except EOFError:
+                self._fault = "the gzip file is cut short here; fetch it again"
+            except (zlib.error, isal_zlib.error, igzip.BadGzipFile) as error:  # type: ignore[misc]
+                self._fault = f"the gzip data is damaged here or before ({error}); fetch it again"
+            self._rest = text_before_damage(self.path, self.text_bytes)
+        while not self._piece:
+            piece = next(self._rest, None)
+            if piece is None:
+                self._damage = self._fault
+                return 0
+            self._piece = piece
+        taken = self._piece[: len(view)]
+        view[: len(taken)] = taken
+        self._piece = self._piece[len(taken) :]
+        return len(taken)
 
     def _error(self, line: int, message: str) -> FastqError:
         record = self._next_record
@@ -180,6 +213,8 @@ class FastqReader:
     def _raise_scan(self, code: int, line: int) -> None:
         if code != kernels.SCAN_QUALITY_LENGTH:
             raise self._error(line, _PROBLEMS[code])
+        while not self._ended and self._buffer[self._start : self._stop].tobytes().count(b"\n") < 4:
+            self._fill()
         lines = self._buffer[self._start : self._stop].tobytes().split(b"\n", 4)
         bases, qualities = len(lines[1].rstrip(b"\r")), len(lines[3].rstrip(b"\r"))
         raise self._error(line, f"sequence has {bases} bases, quality {qualities}")
@@ -192,9 +227,11 @@ class FastqReader:
         """
         self._tables.reverse()
         self._records = self._tables[0]
+        self._turned = False
         while True:
+            last = int(self._ended and not self._damage)
             count, used, code, line = kernels.scan_records(
-                self._buffer, self._start, self._stop, int(self._ended), self._records
+                self._buffer, self._start, self._stop, last, self._records
             )
             if count:
                 break
@@ -226,6 +263,23 @@ class FastqReader:
         legal = f"bytes {self._quality_offset} to 126"
         what = "is not a base" if line == 1 else f"is not a quality ({legal})"
         raise self._error(line, f"{shown} at column {column + 1} {what}")
+
+
+def text_before_damage(path: Path, start: int) -> Iterator[bytes]:
+    """Yield the text of a gzip file from byte `start` up to where it is cut or damaged."""
+    inflater = zlib.decompressobj(31)
+    with path.open("rb") as file:
+        while data := file.read(1 << 16):
+            while data:
+                try:
+                    piece = inflater.decompress(data)
+                except zlib.error:
+                    return
+                yield piece[min(start, len(piece)) :]
+                start = max(0, start - len(piece))
+                data = inflater.unused_data
+                if inflater.eof and data:
+                    inflater = zlib.decompressobj(31)
 
 
 @dataclass
@@ -272,8 +326,8 @@ def read_templates(paths: tuple[Path, ...], **options: Any) -> Iterator[Template
     Raises:
         FastqError: also where one file has more records, or mates are named differently.
     """
-    readers = [FastqReader(path, **options) for path in paths]
-    try:
+    with ExitStack() as stack:
+        readers = [stack.enter_context(closing(FastqReader(path, **options))) for path in paths]
         pending: list[Chunk | None] = [None] * len(readers)
         taken = [0] * len(readers)
         while True:
@@ -293,9 +347,6 @@ def read_templates(paths: tuple[Path, ...], **options: Any) -> Iterator[Template
                 _check_names(paths, mates[0], mates[1])
             yield TemplateChunk(mates, count, mates[0].first_record)
             taken = [start + count for start in taken]
-    finally:
-        for reader in readers:
-            reader.close()
 
 
 def _check_ends(paths: tuple[Path, ...], pending: list[Chunk | None], taken: list[int]) -> None:
@@ -317,7 +368,7 @@ def _check_ends(paths: tuple[Path, ...], pending: list[Chunk | None], taken: lis
 
 def _text(chunk: Chunk, record: int) -> str:
     start, stop = chunk.records[record, :2]
-    return chunk.buffer[start:stop].tobytes().decode("latin-1").split(maxsplit=1)[0]
+    return chunk.buffer[start:stop].tobytes().decode("latin-1").partition(" ")[0]
 
 
 def _check_names(paths: tuple[Path, ...], mate_1: Chunk, mate_2: Chunk) -> None:

@@ -52,11 +52,8 @@ def gather(
     for sample in samples:
         number = order.index(sample)
         entry = index["samples"][number]
-        with meter.clock("write"):
-            # Mate 2 of a library without pairs is an empty list.
-            for path, pieces in zip(fastq[sample], entry["mates"], strict=False):
-                meter.written_bytes += append_pieces(pieces, path)
         home = folder / sample
+        # First, since it checks what it reads: nothing of the sample has its final name yet.
         with meter.clock("compress"):
             records = write_molecules(
                 entry,
@@ -66,9 +63,13 @@ def gather(
             )
         if records != entry["records"]:
             raise UmimillError(
-                f"sample {sample}: {entry['records']:,} records but {records:,} molecules with "
-                "enough reads; delete results/assemble and run again"
+                f"sample {sample}: {entry['records']:,} records but {records:,} molecules "
+                "with enough reads; delete results/assemble and run again"
             )
+        with meter.clock("write"):
+            # Mate 2 of a library without pairs is an empty list.
+            for path, pieces in zip(fastq[sample], entry["mates"], strict=False):
+                meter.written_bytes += append_pieces(pieces, path)
         meter.count(sample, "records", records)
         meter.reads += entry["molecule_count"]
         write_sizes(home / f"{sample}.sizes.tsv", index["sizes"][number])

@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import logging
 import os
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
@@ -17,7 +18,7 @@ from typing import Any, TypeVar
 import numba
 import numpy as np
 from llvmlite import ir
-from numba.core import cgutils, types
+from numba.core import cgutils, event, types
 from numba.extending import intrinsic
 
 _LOG = logging.getLogger(__name__)
@@ -43,7 +44,9 @@ def _prepare_cache() -> bool:
     folder = root / kernel_digest()
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        writable = os.access(folder, os.W_OK) and folder.stat().st_uid == os.getuid()
+        status = folder.stat()
+        private = status.st_uid == os.getuid() and not status.st_mode & 0o022
+        writable = os.access(folder, os.W_OK) and private
     except OSError:
         writable = False
     if writable:
@@ -93,6 +96,32 @@ def inline_kernel(function: _Function) -> _Function:
         no_cpython_wrapper=True, no_cfunc_wrapper=True, forceinline=True, **_OPTIONS
     )(function)
     return compiled
+
+
+class CompileClock(event.Listener):
+    """Adds up the seconds that kernels are compiled in this process; loading them is not counted.
+
+    Attributes:
+        seconds: wall seconds so far.
+    """
+
+    def __init__(self) -> None:
+        self.seconds = 0.0
+        self._depth = 0
+        self._start = 0.0
+        event.register("numba:compile", self)
+
+    def on_start(self, event: Any) -> None:
+        """Note the start of the outermost compilation."""
+        if self._depth == 0:
+            self._start = time.perf_counter()
+        self._depth += 1
+
+    def on_end(self, event: Any) -> None:
+        """Add the time of the outermost compilation."""
+        self._depth -= 1
+        if self._depth == 0:
+            self.seconds += time.perf_counter() - self._start
 
 
 if numba.config.DISABLE_JIT:  # plain Python twins, for the suite that runs with the compiler off

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import sys
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -35,9 +36,20 @@ def run_job(snakemake: Any, stage: str, driver: str, **where: Any) -> Iterator[M
             int(snakemake.resources.mem_mb),
             snakemake.threads,
             where,
+            compile_seconds=compile_clock(),
         )
         yield meter
         meter.write(Path(snakemake.output.metrics), driver)
+
+
+def compile_clock() -> Callable[[], float]:
+    """Return a function that gives the seconds spent compiling kernels from now on."""
+    if "umimill.jit" not in sys.modules:
+        return lambda: 0.0
+    from umimill.jit import CompileClock
+
+    clock = CompileClock()
+    return lambda: clock.seconds
 
 
 def split_item(item: str) -> tuple[int, int]:

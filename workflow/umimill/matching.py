@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from umimill.fastq import TemplateChunk, base_codes
 from umimill.kernels import checkout as kernels
+from umimill.kernels import cut
 from umimill.kernels.fastq import BASES_START, BASES_STOP
 from umimill.kernels.match import Foreign, Letters
 from umimill.layout import SampleLayout
@@ -69,7 +70,7 @@ class Matcher:
         self.patterns = compile_patterns(rows, samples)
         self.barcode_width = max(row.cell_length + row.umi_length for row in rows)
         self._foreign = foreign
-        self._rules = kernels.Rules(
+        self._rules = cut.Rules(
             Letters(base_codes(), quality_offset), complements(), minimum_umi_quality, unit
         )
         self._samples = samples
@@ -77,7 +78,7 @@ class Matcher:
         self._longest = 1024
         self._levels = np.zeros(6, np.int64)
         self.ledger = np.zeros((samples, 7), np.int64)
-        self.counters = np.zeros(kernels.COUNTERS, np.int64)
+        self.counters = np.zeros(cut.COUNTERS, np.int64)
 
     def _make_scratch(self, longest: int) -> kernels.Scratch:
         words = longest // 32 + 4
@@ -119,7 +120,7 @@ class Matcher:
             self._foreign,
             self._rules,
             self._scratch,
-            kernels.Rows(
+            cut.Rows(
                 staging.hot,
                 staging.barcode_quality,
                 staging.starts,

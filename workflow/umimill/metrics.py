@@ -7,7 +7,7 @@ import platform
 import socket
 import sys
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
@@ -61,6 +61,7 @@ class Meter:
         mem_mb: memory that the job may use, units of 10^6 bytes.
         threads: threads.
         where: unit, part, bucket or samples of the job.
+        compile_seconds: gives the seconds that kernels were compiled so far.
     """
 
     stage: str
@@ -76,6 +77,7 @@ class Meter:
     clocks: dict[str, float] = field(default_factory=dict)
     counters: dict[str, int] = field(default_factory=dict)
     ledger: list[dict[str, Any]] = field(default_factory=list)
+    compile_seconds: Callable[[], float] = lambda: 0.0
 
     def __post_init__(self) -> None:
         self._started = datetime.now(UTC) - timedelta(seconds=seconds_since_start())
@@ -101,19 +103,15 @@ class Meter:
             )
         return budget
 
-    def warm(self) -> None:
-        """Take the memory and time used so far as those of start-up and compiling."""
-        self.baseline_rss_bytes = memory_bytes("VmRSS")
-        self.clocks["compile"] = time.process_time() - self._cpu
-
     @contextmanager
     def clock(self, name: str) -> Iterator[None]:
-        """Add the wall seconds of a block to a clock."""
-        start = time.perf_counter()
+        """Add the wall seconds of a block to a clock, less what was compiled in it."""
+        start, compiled = time.perf_counter(), self.compile_seconds()
         try:
             yield
         finally:
-            self.add_seconds(name, time.perf_counter() - start)
+            compiled = self.compile_seconds() - compiled
+            self.add_seconds(name, time.perf_counter() - start - compiled)
 
     def add_seconds(self, name: str, seconds: float) -> None:
         """Add busy seconds to a clock."""
@@ -126,6 +124,7 @@ class Meter:
     def result(self, driver: str) -> dict[str, Any]:
         """Return the metrics of the job as plain values."""
         wall = time.perf_counter() - self._wall
+        self.clocks["compile"] = self.compile_seconds()
         return {
             "schema": SCHEMA,
             "stage": self.stage,
@@ -198,9 +197,11 @@ def cpu_model() -> str:
 def summary_lines(result: Mapping[str, Any]) -> list[str]:
     """Return the two lines that a person reads: where time went, and memory."""
     driver = str(result["driver"])
-    main = float(result["clocks"].get(driver, 0.0))
-    rest = max(0.0, float(result["wall_seconds"]) - main)
     threads = int(result["threads"])
+    busy = float(result["clocks"].get(driver, 0.0))
+    # Clocks add up the busy seconds of all threads.
+    main = busy if busy <= float(result["wall_seconds"]) else busy / threads
+    rest = max(0.0, float(result["wall_seconds"]) - main)
     plural = "s" if threads > 1 else ""
     spilled = (
         f", {result['umi_spill_bytes'] / 1e6:,.1f} MB of them spilled"

@@ -257,13 +257,13 @@ def sorted_order(hot: Array, count: int) -> npt.NDArray[np.int64]:
 
 
 def _quality_levels(seen: Array) -> tuple[Array, int]:
-    """Return up to four levels, the last repeated, and the bits a quality takes."""
+    """Return up to four levels, 255 for those not there, and the bits a quality takes."""
     values = np.flatnonzero(seen)
     if values.size > 4:
         return np.zeros(4, np.uint8), 8
     levels = np.zeros(4, np.uint8)
     levels[: values.size] = values
-    # A value equal to a repeated level would be counted past it, so the rest are out of reach.
+    # No quality reaches 255, so none is counted past the last level.
     levels[values.size :] = 255
     return levels, 2
 
@@ -303,6 +303,7 @@ class PartitionFile:
         self._blocks = BlockFile(path)
         self.header = self._blocks.header
         if self.header.get("partition_version") != FORMAT_VERSION:
+            self._blocks.close()
             raise UmimillError(
                 f"{path}: partition file of another version; delete results/partition, run again"
             )

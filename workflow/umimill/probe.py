@@ -18,7 +18,7 @@ from umimill.errors import UmimillError
 from umimill.fastq import TemplateChunk, base_codes, read_templates
 from umimill.files import write_json
 from umimill.kernels import fastq as kernels
-from umimill.kernels.match import Foreign
+from umimill.kernels.match import UNMATCHED, Foreign
 from umimill.layout import SampleLayout, sample_layouts
 from umimill.matching import Matcher
 from umimill.metrics import Meter
@@ -161,5 +161,5 @@ def _foreign_share(
     assigned = matcher.ledger[:, 0]
     if not total:
         return LEAST_FOREIGN, assigned.tolist()
-    share = Decimal(total - int(assigned.sum())) / total
+    share = Decimal(int(matcher.ledger[:, UNMATCHED].sum())) / total
     return min(max(share, LEAST_FOREIGN), MOST_FOREIGN), assigned.tolist()

@@ -57,9 +57,7 @@ class Table:
         """Make lines of findings, one a text, by first row; equal texts share a line."""
         rows_of: dict[str, list[int]] = {}
         for row, text in findings:
-            rows = rows_of.setdefault(text, [])
-            if row not in rows:
-                rows.append(row)
+            rows_of.setdefault(text, []).append(row)
         lines = {row.number: row.line for row in self.rows}
         return [
             f"{_place(self.path, sorted(rows), lines)}: {text}"
@@ -85,7 +83,8 @@ def read_table(path: str, schema: Mapping[str, Any]) -> Table:
     text = _read_text(path)
     separator = _find_separator(path, text, known)
     records = list(_records(path, text, separator))
-    if not records:
+    # Separators alone, whichever they are, make no header.
+    if not records or not re.search(r"\w", text):
         raise ConfigError([f"{path}: the sheet is empty; give it a header and rows"])
     header = records[0][1]
     body = records[1:]
@@ -144,7 +143,7 @@ def show(value: object) -> str:
 
 def nearest(word: str, known: Sequence[str]) -> str | None:
     """Return the known word a mistyped one most likely means, None if none is near."""
-    plain = re.sub(r"[\s-]+", "_", word.strip().lower())
+    plain = re.sub(r"[\s-]+", "_", word.lower())
     matches = difflib.get_close_matches(plain, known, n=1, cutoff=0.6)
     return matches[0] if matches else None
 
@@ -171,10 +170,15 @@ def _place(path: str, rows: Sequence[int], lines: Mapping[int, int]) -> str:
 
 def _read_text(path: str) -> str:
     fault = file_fault(path)
+    data = b""
+    try:
+        if not fault:
+            with open(path, "rb") as sheet:
+                data = sheet.read(_MAX_SHEET_BYTES + 1)
+    except OSError as error:
+        fault = f"cannot be read ({error.strerror})"
     if fault:
         raise ConfigError([f"{path}: {fault}; give a sheet, or set its key in the config"])
-    with open(path, "rb") as sheet:
-        data = sheet.read(_MAX_SHEET_BYTES + 1)
     for magic, remark in _NOT_TEXT.items():
         if data.startswith(magic):
             raise ConfigError([f"{path}: {remark}"])
@@ -268,8 +272,11 @@ def _is_comment(text: str) -> bool:
 
 
 def _skipped(line: str) -> bool:
-    text = _trim(line).strip(";,")
-    return not text or _is_comment(text) or re.fullmatch(r'"?sep=.?"?', text) is not None
+    text = _trim(line)
+    if not text or re.fullmatch(r'"?sep=.?"?', text):
+        return True
+    # A tab in front is an empty first cell: what follows it is no comment.
+    return _is_comment(line.lstrip(" \u00a0\ufeff\u200b"))
 
 
 def _columns(

@@ -71,8 +71,19 @@ def _cell(value: Any) -> str:
 
 
 def six_digits(values: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
-    """Round to six significant digits, so that the last bits of a division carry no meaning."""
-    return np.array([float(f"{value:.6g}") for value in values.tolist()], np.float64)
+    """Round numbers in [0, 10^9) to six significant digits; below 10^-16 to 0.
+
+    By exact powers of ten and divisions alone, which every machine rounds alike; a logarithm would
+    not do.
+    """
+    powers = np.array([float(f"1e{exponent}") for exponent in range(-16, 10)])
+    # exponent of the first digit, from -17 (for zero) on
+    exponent = np.searchsorted(powers, values, side="right") - 17
+    digits = 5 - exponent
+    scale = np.array([float(f"1e{power}") for power in range(23)])
+    up, down = scale[np.clip(digits, 0, 22)], scale[np.clip(-digits, 0, 22)]
+    rounded: npt.NDArray[np.float64] = np.rint(values * up / down) * down / up
+    return rounded
 
 
 def barcode_strings(keys: Array, start: Array, length: Array) -> Any:

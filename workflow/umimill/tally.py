@@ -177,7 +177,8 @@ def tally(
 def _count_part(
     part: PartitionFile, leaves: tuple[int, int], table: FamilyTable, meter: Meter
 ) -> None:
-    families = np.empty(READ_ROWS, FAMILY)
+    # Zeros: the padding of a row is written to disk too.
+    families = np.zeros(READ_ROWS, FAMILY)
     for run in part.runs(0, *leaves):
         for start in range(run.row_start, run.row_stop, READ_ROWS):
             stop = min(start + READ_ROWS, run.row_stop)

@@ -6,54 +6,16 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from umimill.jit import inline_kernel, inner_kernel, kernel, load_word
-from umimill.kernels.bases import count_unknown, pack_text
+from umimill.jit import inline_kernel, inner_kernel, kernel
+from umimill.kernels.bases import pack_text
+from umimill.kernels.cut import FLIPPED, Rows, Rules, stage_row
 from umimill.kernels.fastq import BASES_START, BASES_STOP, QUALITIES_START
-from umimill.kernels.match import (
-    ASSIGNED,
-    CAPTURE_START,
-    CELL_LENGTH,
-    EMPTY_PAYLOAD,
-    LENGTH,
-    LOW_UMI_QUALITY,
-    PAYLOAD_START,
-    PAYLOAD_STOP,
-    SAMPLE,
-    TOO_SHORT,
-    UMI_LENGTH,
-    UNMATCHED,
-    UNRESOLVED,
-    Foreign,
-    Match,
-    Patterns,
-    Read,
-    match_anchored,
-    match_both_sides,
-    match_searched,
-)
-from umimill.kernels.rows import HAS_UNKNOWN, REVERSED, SWAPPED, cold_words
+from umimill.kernels.match import ASSIGNED, SAMPLE, UNMATCHED, Foreign, Match, Patterns, Read
+from umimill.kernels.posterior import match_anchored
+from umimill.kernels.rows import REVERSED, SWAPPED
+from umimill.kernels.search import match_both_sides, match_searched
 
 U = np.uint64
-
-# Columns of the counter array.
-FLIPPED, UNKNOWN_IN_BARCODE, UNKNOWN_IN_PAYLOAD, QUALITY_LOW, PAYLOAD_BASES = range(5)
-COUNTERS = 5
-
-
-class Rules(NamedTuple):
-    """What checkout needs to know beside the patterns.
-
-    Attributes:
-        letters: see Letters.
-        complements: u8[256], letters to their complements.
-        minimum_umi_quality: templates with a UMI base below it are set aside.
-        unit: number of the unit in the library.
-    """
-
-    letters: Any
-    complements: Any
-    minimum_umi_quality: int
-    unit: int
 
 
 class Scratch(NamedTuple):
@@ -78,17 +40,6 @@ class Scratch(NamedTuple):
     sums: Any
     hint: Any
     best: Any
-
-
-class Rows(NamedTuple):
-    """Staged rows (partition.Staging)."""
-
-    hot: Any
-    barcode_quality: Any
-    starts: Any
-    cold: Any
-    fill: Any
-    seen: Any
 
 
 @inline_kernel
@@ -150,208 +101,6 @@ def match_template(
     if match.verdict == ASSIGNED:
         scratch.hint[0] = match.offset_1
     return match
-
-
-@inline_kernel
-def payload_span(
-    patterns: Patterns, side: int, row: int, offset: int, length: int
-) -> tuple[int, int]:
-    """Return the payload [start, stop) of a read; empty where the read ends before it."""
-    start = min(length, offset + patterns.rows[row, PAYLOAD_START + side])
-    stop = length
-    if patterns.rows[row, PAYLOAD_STOP + side] >= 0:
-        stop = min(length, offset + patterns.rows[row, PAYLOAD_STOP + side])
-    return start, max(start, stop)
-
-
-@inline_kernel
-def note_levels(read: Read, start: int, stop: int, offset: int, seen: Any, levels: Any) -> None:
-    """Mark the quality values of read[start:stop] in seen, u8[94].
-
-    levels, i64[6], is a copy of the first values met and (in [5]) their number: while there are at
-    most 4 the comparison with them vectorises, and a fifth ends the search for levels.
-    """
-    if levels[5] > 4:
-        return
-    values = read.text[read.qualities + start : read.qualities + stop]
-    level_0, level_1 = np.uint8(levels[0]), np.uint8(levels[1])
-    level_2, level_3 = np.uint8(levels[2]), np.uint8(levels[3])
-    others = np.uint8(0)
-    for position in range(stop - start):
-        value = values[position]
-        known = (value == level_0) | (value == level_1) | (value == level_2) | (value == level_3)
-        others |= np.uint8(not known)
-    if others == 0:
-        return
-    for position in range(stop - start):
-        value = np.int64(values[position])
-        if seen[value - offset] == 0:
-            seen[value - offset] = 1
-            if levels[5] < 4:
-                levels[levels[5]] = value
-            levels[5] += 1
-
-
-@inline_kernel
-def write_cold(
-    read: Read, start: int, stop: int, quality_offset: int, cold: Any, at: int, quality_at: int
-) -> None:
-    """Write bases of read[start:stop] to cold[at:] and 8-bit qualities to cold[quality_at:]."""
-    length = stop - start
-    pack_text(read.text, read.bases + start, length, cold, at)
-    bias = U(quality_offset) * U(0x0101010101010101)
-    whole = length >> 3
-    first = read.qualities + start
-    for word in range(whole):
-        # No byte is below the offset, so no borrow crosses bytes.
-        cold[quality_at + word] = load_word(read.text, first + 8 * word) - bias
-    left = length & 7
-    if left:
-        keep = (U(1) << U(8 * left)) - U(1)
-        last = load_word(read.text, first + 8 * whole) & keep
-        cold[quality_at + whole] = last - (bias & keep)
-
-
-@inner_kernel
-def write_unknown(
-    read: Read, start: int, stop: int, codes: Any, cold: Any, base_at: int, at: int
-) -> None:
-    """Write the mask of unknown bases to cold[at:] and clear their bases in cold[base_at:]."""
-    for word in range((stop - start + 63) >> 6):
-        cold[at + word] = U(0)
-    for position in range(stop - start):
-        if codes[read.text[read.bases + start + position]] > 3:
-            cold[at + (position >> 6)] |= U(1) << U(63 - (position & 63))
-            cold[base_at + (position >> 5)] &= ~(U(3) << U(62 - 2 * (position & 31)))
-
-
-@inline_kernel
-def cut_barcode(
-    patterns: Patterns, row: int, match: Match, read_1: Read, read_2: Read, rules: Rules, rows: Rows
-) -> tuple[Any, Any, int]:
-    """Collect the barcode of a matched template into the next staged row.
-
-    Returns:
-        (key, u64 from the highest bit on; mask of unknown bases, bit 0 = first base; least Phred
-        of a UMI base).
-    """
-    key = U(0)
-    unknown = U(0)
-    least = np.int64(255)
-    place = rows.fill[0]
-    first = patterns.rows[row, CAPTURE_START]
-    cell_length = patterns.rows[row, CELL_LENGTH]
-    count = cell_length + patterns.rows[row, UMI_LENGTH]
-    for index in range(count):
-        side = patterns.capture[first + index, 0]
-        position = patterns.capture[first + index, 1]
-        if side == 0:
-            at = match.offset_1 + position
-            code = rules.letters.codes[read_1.text[read_1.bases + at]]
-            quality = np.int64(read_1.text[read_1.qualities + at]) - rules.letters.quality_offset
-        else:
-            at = match.offset_2 + position
-            code = rules.letters.codes[read_2.text[read_2.bases + at]]
-            quality = np.int64(read_2.text[read_2.qualities + at]) - rules.letters.quality_offset
-        if code > 3:
-            unknown |= U(1) << U(index)
-        else:
-            key |= U(code) << U(62 - 2 * index)
-        rows.barcode_quality[place, index] = quality
-        if index >= cell_length:
-            least = min(least, quality)
-    for index in range(count, rows.barcode_quality.shape[1]):
-        rows.barcode_quality[place, index] = 0
-    return key, unknown, least
-
-
-@inline_kernel
-def stage_row(
-    patterns: Patterns,
-    match: Match,
-    read_1: Read,
-    read_2: Read,
-    flags: int,
-    record: int,
-    rules: Rules,
-    rows: Rows,
-    levels: Any,
-    counters: Any,
-) -> int:
-    """Cut a matched template and stage its row; return its verdict, or -1 where it does not fit."""
-    row = match.row
-    span_1 = payload_span(patterns, 0, row, match.offset_1, read_1.length)
-    span_2 = payload_span(patterns, 1, row, match.offset_2, read_2.length)
-    length_1 = span_1[1] - span_1[0]
-    length_2 = span_2[1] - span_2[0]
-    if (
-        match.offset_1 + patterns.rows[row, LENGTH] > read_1.length
-        or match.offset_2 + patterns.rows[row, LENGTH + 1] > read_2.length
-    ):
-        return TOO_SHORT
-    place = rows.fill[0]
-    at = rows.fill[1]
-    if (
-        place == rows.hot.size
-        or at + cold_words(length_1, length_2, HAS_UNKNOWN, 8) > rows.cold.size
-    ):
-        return -1
-    key, unknown, least = cut_barcode(patterns, row, match, read_1, read_2, rules, rows)
-    if least < rules.minimum_umi_quality:
-        return LOW_UMI_QUALITY
-    if length_1 + length_2 == 0:
-        return EMPTY_PAYLOAD
-    if unknown != U(0):
-        counters[UNKNOWN_IN_BARCODE] += 1
-        return UNRESOLVED
-    words_1 = (length_1 + 31) >> 5
-    quality_at = at + words_1 + ((length_2 + 31) >> 5)
-    write_cold(
-        read_1, span_1[0], span_1[1], rules.letters.quality_offset, rows.cold, at, quality_at
-    )
-    note_levels(read_1, span_1[0], span_1[1], rules.letters.quality_offset, rows.seen, levels)
-    quality_at_2 = quality_at + ((length_1 + 7) >> 3)
-    write_cold(
-        read_2,
-        span_2[0],
-        span_2[1],
-        rules.letters.quality_offset,
-        rows.cold,
-        at + words_1,
-        quality_at_2,
-    )
-    note_levels(read_2, span_2[0], span_2[1], rules.letters.quality_offset, rows.seen, levels)
-    others = count_unknown(read_1.text, read_1.bases + span_1[0], length_1)
-    others |= count_unknown(read_2.text, read_2.bases + span_2[0], length_2)
-    if others:
-        counters[UNKNOWN_IN_PAYLOAD] += 1
-        flags |= HAS_UNKNOWN
-        mask_at = quality_at_2 + ((length_2 + 7) >> 3)
-        write_unknown(read_1, span_1[0], span_1[1], rules.letters.codes, rows.cold, at, mask_at)
-        write_unknown(
-            read_2,
-            span_2[0],
-            span_2[1],
-            rules.letters.codes,
-            rows.cold,
-            at + words_1,
-            mask_at + ((length_1 + 63) >> 6),
-        )
-    counters[PAYLOAD_BASES] += length_1 + length_2
-    rows.hot[place]["key"] = key
-    rows.hot[place]["record"] = record
-    rows.hot[place]["n_mask"] = 0
-    rows.hot[place]["length_1"] = length_1
-    rows.hot[place]["length_2"] = length_2
-    rows.hot[place]["unit"] = rules.unit
-    rows.hot[place]["sample"] = patterns.rows[row, SAMPLE]
-    rows.hot[place]["flags"] = flags
-    rows.hot[place]["umi_length"] = patterns.rows[row, UMI_LENGTH]
-    rows.hot[place]["cell_length"] = patterns.rows[row, CELL_LENGTH]
-    rows.starts[place] = at
-    rows.fill[0] = place + 1
-    rows.fill[1] = at + cold_words(length_1, length_2, flags, 8)
-    return ASSIGNED
 
 
 @kernel

@@ -1,6 +1,6 @@
 """The vote: columns of a molecule's reads to bases and qualities, in whole numbers.
 
-A plane sum holds votes in its low 40 bits and the number of reads that voted in the bits above, so
+A plane sum holds votes in its low 39 bits and the number of reads that voted in the bits above, so
 that depth and disagreement come with the likelihood: room for 16 million reads of Q93 a column.
 """
 
@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from umimill.jit import inline_kernel, kernel, load_word
+from umimill.jit import inline_kernel, kernel, store_word
 from umimill.kernels.bases import unpack_codes
 from umimill.kernels.families import compare
 from umimill.kernels.rows import (
@@ -18,13 +18,14 @@ from umimill.kernels.rows import (
     cold_words,
     hash_hot,
     hash_words,
-    mix,
-    read_qualities,
 )
 
 U = np.uint64
 
-VOTE_MASK = (1 << 40) - 1
+VOTE_BITS = 39
+VOTE_MASK = (1 << VOTE_BITS) - 1
+# 2^24 votes of Q93 (23,044 units each) fill 39 bits; the sign bit is left alone.
+MOST_READS = (1 << 24) - 1
 UNKNOWN_LETTER = np.uint8(78)
 
 
@@ -32,7 +33,7 @@ class Model(NamedTuple):
     """Tables of consensus.make_model.
 
     Attributes:
-        votes: i64[94], 2^40 + vote of a base by its Phred.
+        votes: i64[94], 2^39 + vote of a base by its Phred.
         losers: u64[*], 2^40 exp(-d / 1024).
         thresholds: u64[94], greatest p_error + floor of each quality.
         floor: 2^40 times the floor.
@@ -76,12 +77,14 @@ class Votes(NamedTuple):
     Attributes:
         planes: i64[2, 4, width], sums by mate and base.
         barcode: i64[64], sums of the barcode's bases.
+        column: i64[width + 64], votes of a read's columns.
         codes: u8[width + 64].
         qualities: u8[width + 64].
     """
 
     planes: Any
     barcode: Any
+    column: Any
     codes: Any
     qualities: Any
 
@@ -125,37 +128,52 @@ def find_molecules(hot: Any, order: Any, molecules: Any, minimum: int) -> tuple[
 
 
 @inline_kernel
+def fill_votes(batch: Batch, run: int, at: int, length: int, model: Model, votes: Votes) -> int:
+    """Turn `length` qualities of cold[at:] into votes.column; return the next word."""
+    column_votes = votes.column
+    levels = votes.qualities
+    if batch.bits[run] == 8:
+        for word in range((length + 7) >> 3):
+            store_word(levels, 8 * word, batch.cold[at + word])
+        for column in range(length):
+            column_votes[column] = model.votes[levels[column]]
+        return at + ((length + 7) >> 3)
+    unpack_codes(batch.cold, at, length, levels)
+    # A flush of fewer levels has 255 for the rest, which no quality refers to.
+    vote_0 = model.votes[min(93, batch.levels[run, 0])]
+    vote_1 = model.votes[min(93, batch.levels[run, 1])]
+    vote_2 = model.votes[min(93, batch.levels[run, 2])]
+    vote_3 = model.votes[min(93, batch.levels[run, 3])]
+    for column in range(length):
+        level = levels[column]
+        lower = vote_0 if level == 0 else vote_1
+        upper = vote_2 if level == 2 else vote_3
+        column_votes[column] = lower if level < 2 else upper
+    return at + ((length + 31) >> 5)
+
+
+@inline_kernel
+def add_plane(plane: Any, codes: Any, column_votes: Any, length: int, base: int) -> None:
+    """Add the votes for one base. A loop a base: with four planes in one it is not vectorised."""
+    zero = np.int64(0)
+    for column in range(length):
+        plane[column] += column_votes[column] if codes[column] == base else zero
+
+
+@inline_kernel
 def add_mate(
-    batch: Batch,
-    side: int,
-    length: int,
-    base_at: int,
-    unknown_at: int,
-    model: Model,
-    votes: Votes,
+    batch: Batch, side: int, length: int, base_at: int, unknown_at: int, votes: Votes
 ) -> None:
-    """Add the votes of one mate whose qualities are in votes.qualities."""
-    unpack_codes(batch.cold, base_at, length, votes.codes)
+    """Add the votes of one mate, which are in votes.column, to the sums of its bases."""
     codes = votes.codes
-    qualities = votes.qualities
-    table = model.votes
+    unpack_codes(batch.cold, base_at, length, codes)
     if unknown_at >= 0:
         for column in range(length):
             word = batch.cold[unknown_at + (column >> 6)]
             if (word >> U(63 - (column & 63))) & U(1):
                 codes[column] = 4
-    plane_0 = votes.planes[side, 0]
-    plane_1 = votes.planes[side, 1]
-    plane_2 = votes.planes[side, 2]
-    plane_3 = votes.planes[side, 3]
-    zero = np.int64(0)
-    for column in range(length):
-        vote = table[qualities[column]]
-        code = codes[column]
-        plane_0[column] += vote if code == 0 else zero
-        plane_1[column] += vote if code == 1 else zero
-        plane_2[column] += vote if code == 2 else zero
-        plane_3[column] += vote if code == 3 else zero
+    for base in range(4):
+        add_plane(votes.planes[side, base], codes, votes.column, length, base)
 
 
 @inline_kernel
@@ -166,33 +184,22 @@ def add_row(batch: Batch, row: int, model: Model, votes: Votes) -> Any:
     length_2 = np.int64(hot["length_2"])
     flags = np.int64(hot["flags"])
     run = batch.runs[row]
-    bits = batch.bits[run]
-    levels = batch.levels[run]
     first = batch.starts[row]
-    state = hash_hot(batch.hot, row, batch.barcode_quality)
-    base_words_1 = (length_1 + 31) >> 5
-    at = first + base_words_1 + ((length_2 + 31) >> 5)
-    state = hash_words(state, batch.cold, first, at)
-    stop = first + cold_words(length_1, length_2, flags, bits)
+    stop = first + cold_words(length_1, length_2, flags, batch.bits[run])
+    base_at_2 = first + ((length_1 + 31) >> 5)
     unknown_1 = np.int64(-1)
     unknown_2 = np.int64(-1)
     if flags & HAS_UNKNOWN:
         unknown_2 = stop - ((length_2 + 63) >> 6)
         unknown_1 = unknown_2 - ((length_1 + 63) >> 6)
-    at = read_qualities(batch.cold, at, length_1, levels, bits, votes.qualities)
-    for word in range((length_1 + 7) >> 3):
-        state = mix(state, load_word(votes.qualities, 8 * word))
-    add_mate(batch, 0, length_1, first, unknown_1, model, votes)
+    at = fill_votes(batch, run, base_at_2 + ((length_2 + 31) >> 5), length_1, model, votes)
+    add_mate(batch, 0, length_1, first, unknown_1, votes)
     if length_2 > 0:
-        at = read_qualities(batch.cold, at, length_2, levels, bits, votes.qualities)
-        for word in range((length_2 + 7) >> 3):
-            state = mix(state, load_word(votes.qualities, 8 * word))
-        add_mate(batch, 1, length_2, first + base_words_1, unknown_2, model, votes)
-    state = hash_words(state, batch.cold, at, stop)
-    barcode = np.int64(hot["cell_length"]) + np.int64(hot["umi_length"])
-    for position in range(barcode):
+        fill_votes(batch, run, at, length_2, model, votes)
+        add_mate(batch, 1, length_2, base_at_2, unknown_2, votes)
+    for position in range(np.int64(hot["cell_length"]) + np.int64(hot["umi_length"])):
         votes.barcode[position] += model.votes[batch.barcode_quality[row, position]]
-    return state
+    return hash_words(hash_hot(batch.hot, row, batch.barcode_quality), batch.cold, first, stop)
 
 
 @inline_kernel
@@ -204,6 +211,35 @@ def clear_votes(votes: Votes, length_1: int, length_2: int) -> None:
             for column in range(length):
                 votes.planes[side, base, column] = 0
     votes.barcode[:] = 0
+
+
+@inline_kernel
+def best_base(first: int, second: int, third: int, fourth: int) -> tuple[int, int]:
+    """Return the greatest of four sums of votes and its base, the first of equals."""
+    best = first
+    base = 0
+    if second > best:
+        best = second
+        base = 1
+    if third > best:
+        best = third
+        base = 2
+    if fourth > best:
+        best = fourth
+        base = 3
+    return best, base
+
+
+@inline_kernel
+def split_error(planes: Any, side: int, column: int, base: int, won: int, model: Model) -> Any:
+    """Return 2^40 p_error of a column where reads disagree."""
+    last = model.losers.size - 1
+    rest = U(0)
+    for other in range(4):
+        if other != base:
+            behind = won - (planes[side, other, column] & VOTE_MASK)
+            rest += model.losers[min(last, behind)]
+    return (rest << U(20)) // ((U(1 << 40) + rest) >> U(20))
 
 
 @inline_kernel
@@ -222,62 +258,51 @@ def call_side(
     Returns:
         Sum of the qualities of called columns.
     """
-    total = np.int64(0)
+    planes = votes.planes
     last = model.losers.size - 1
-    depth_min = np.int64(molecule["depth_min"])
-    depth_max = np.int64(molecule["depth_max"])
+    total = np.int64(0)
     error_sum = U(0)
     base_votes = np.int64(0)
-    disagreements = np.int64(0)
+    agreed = np.int64(0)
     called = np.int64(0)
+    depth_min = np.int64(molecule["depth_min"])
+    depth_max = np.int64(molecule["depth_max"])
     for column in range(length):
-        best = votes.planes[side, 0, column]
-        code = 0
-        depth = best >> 40
-        everything = best & VOTE_MASK
-        for base in range(1, 4):
-            plane = votes.planes[side, base, column]
-            depth += plane >> 40
-            everything += plane & VOTE_MASK
-            if (plane & VOTE_MASK) > (best & VOTE_MASK):
-                best = plane
-                code = base
+        sum_0, sum_1 = planes[side, 0, column], planes[side, 1, column]
+        sum_2, sum_3 = planes[side, 2, column], planes[side, 3, column]
+        won, base = best_base(
+            sum_0 & VOTE_MASK, sum_1 & VOTE_MASK, sum_2 & VOTE_MASK, sum_3 & VOTE_MASK
+        )
+        together = sum_0 + sum_1 + sum_2 + sum_3
+        depth = together >> VOTE_BITS
         base_votes += depth
-        if everything == 0:
+        if won == 0:
             # No base seen, or none that says anything: unknown, not A.
             letters[at + column] = UNKNOWN_LETTER
             qualities[at + column] = 2 + 33
-            disagreements += depth
             continue
         depth_min = min(depth_min, depth)
         depth_max = max(depth_max, depth)
+        agreed += planes[side, base, column] >> VOTE_BITS
         called += 1
-        won = best & VOTE_MASK
-        if won == everything:
+        if won == together & VOTE_MASK:
             difference = min(won, last)
             error_sum += model.errors[difference]
             quality = np.int64(model.qualities[difference])
         else:
-            rest = U(0)
-            for base in range(4):
-                if base != code:
-                    rest += model.losers[
-                        min(last, won - (votes.planes[side, base, column] & VOTE_MASK))
-                    ]
-            error = (rest << U(20)) // ((U(1 << 40) + rest) >> U(20))
+            error = split_error(planes, side, column, base, won, model)
             error_sum += error
             quality = np.int64(2)
             while quality < 93 and error + U(model.floor) <= model.thresholds[quality + 1]:
                 quality += 1
-        disagreements += depth - (best >> 40)
-        letters[at + column] = np.uint8(0x54474341 >> (8 * code))
+        letters[at + column] = np.uint8((0x54474341 >> (8 * base)) & 255)
         qualities[at + column] = quality + 33
         total += quality
     molecule["depth_min"] = depth_min
     molecule["depth_max"] = depth_max
     molecule["error_sum"] += error_sum
     molecule["base_votes"] += U(base_votes)
-    molecule["disagreements"] += U(disagreements)
+    molecule["disagreements"] += U(base_votes - agreed)
     molecule["called"] += called
     return total
 

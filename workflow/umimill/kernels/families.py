@@ -13,7 +13,7 @@ U = np.uint64
 
 @inline_kernel
 def compare(first: Any, second: Any) -> int:
-    """Order two rows by (sample, key, barcode length): -1, 0 or 1."""
+    """Order two rows by (sample, key, barcode length, cell length): -1, 0 or 1."""
     if first["sample"] != second["sample"]:
         return -1 if first["sample"] < second["sample"] else 1
     if first["key"] != second["key"]:
@@ -22,6 +22,8 @@ def compare(first: Any, second: Any) -> int:
     length_2 = np.int64(second["umi_length"]) + np.int64(second["cell_length"])
     if length_1 != length_2:
         return -1 if length_1 < length_2 else 1
+    if first["cell_length"] != second["cell_length"]:
+        return -1 if first["cell_length"] < second["cell_length"] else 1
     return 0
 
 

@@ -56,7 +56,7 @@ def scan_records(buffer: Any, start: int, stop: int, last: int, records: Any) ->
             return count, position, SCAN_NO_AT, 0
         name_stop = find_byte(buffer, position, stop, NEWLINE)
         if name_stop < 0:
-            return count, position, SCAN_CUT if last == 1 else SCAN_OK, 1
+            return count, position, SCAN_CUT if last == 1 else SCAN_OK, 0
         bases = name_stop + 1
         bases_stop = find_byte(buffer, bases, stop, NEWLINE)
         if bases_stop < 0:
@@ -68,7 +68,7 @@ def scan_records(buffer: Any, start: int, stop: int, last: int, records: Any) ->
             return count, position, SCAN_NO_PLUS, 2
         plus_stop = find_byte(buffer, plus, stop, NEWLINE)
         if plus_stop < 0:
-            return count, position, SCAN_CUT if last == 1 else SCAN_OK, 3
+            return count, position, SCAN_CUT if last == 1 else SCAN_OK, 2
         qualities = plus_stop + 1
         if bases_stop > bases and buffer[bases_stop - 1] == RETURN:
             bases_stop -= 1
@@ -89,7 +89,10 @@ def scan_records(buffer: Any, start: int, stop: int, last: int, records: Any) ->
             following += 1
         elif last == 0:
             return count, position, SCAN_OK, 3
-        if length > 0 and find_byte(buffer, qualities, quality_stop, NEWLINE) >= 0:
+        if length > 0 and (
+            buffer[quality_stop - 1] == RETURN
+            or find_byte(buffer, qualities, quality_stop, NEWLINE) >= 0
+        ):
             return count, position, SCAN_QUALITY_LENGTH, 3
         if name_stop > position + 1 and buffer[name_stop - 1] == RETURN:
             name_stop -= 1
@@ -189,12 +192,13 @@ def count_bases(buffer: Any, records: Any, count: int, codes: Any, histogram: An
 
 
 @kernel
-def copy_records(buffer: Any, records: Any, text: Any, ends: Any) -> None:
+def copy_records(buffer: Any, records: Any, excess: int, text: Any, ends: Any) -> None:
     """Write records as FASTQ text with bare + lines and newlines alone.
 
     Args:
         buffer: u8[*], text they come from.
         records: i32[n, 5].
+        excess: what quality bytes are above Phred+33.
         text: u8[*], filled.
         ends: i64[n], filled with the end of each record in `text`.
     """
@@ -218,7 +222,7 @@ def copy_records(buffer: Any, records: Any, text: Any, ends: Any) -> None:
         at += 3
         start = records[index, QUALITIES_START]
         for position in range(start, start + length):
-            text[at] = buffer[position]
+            text[at] = buffer[position] - np.uint8(excess)
             at += 1
         text[at] = NEWLINE
         at += 1

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from umimill.jit import inline_kernel, kernel, load_word, prefetch, store_word
-from umimill.kernels.bases import gather_eight, spread_eight
+from umimill.kernels.bases import gather_eight
 
 U = np.uint64
 
@@ -153,7 +153,7 @@ def sort_rows(
     other_order: Any,
     places: Any,
 ) -> None:
-    """Order rows by (sample, key, barcode length), rows of one key as they came.
+    """Order rows by (sample, key, barcode length, cell length), rows of one key as they came.
 
     Args:
         hot: HOT[>= count].
@@ -174,7 +174,8 @@ def sort_rows(
         lengths_vary |= hot[row]["cell_length"] != hot[0]["cell_length"]
     if lengths_vary:
         for row in range(count):
-            keys[row] = U(hot[row]["umi_length"]) + U(hot[row]["cell_length"])
+            cell = U(hot[row]["cell_length"])
+            keys[row] = ((U(hot[row]["umi_length"]) + cell) << U(8)) | cell
         radix_sort(keys, order, other_keys, other_order, places)
         for row in range(count):
             keys[row] = hot[order[row]]["key"]
@@ -302,9 +303,7 @@ def encode_cold(
         length_2 = np.int64(hot[row]["length_2"])
         first = starts[row]
         words = cold_words(length_1, length_2, np.int64(hot[row]["flags"]), 8)
-        hash_sums[hot[row]["sample"]] += hash_words(
-            hash_hot(hot, row, barcode_quality), cold, first, first + words
-        )
+        start_at = at
         base_words = ((length_1 + 31) >> 5) + ((length_2 + 31) >> 5)
         for word in range(base_words):
             cold_out[at + word] = cold[first + word]
@@ -324,6 +323,9 @@ def encode_cold(
         for word in range(first + words - source):
             cold_out[at + word] = cold[source + word]
         at += first + words - source
+        hash_sums[hot[row]["sample"]] += hash_words(
+            hash_hot(hot, row, barcode_quality), cold_out, start_at, at
+        )
     return at
 
 
@@ -352,43 +354,6 @@ def squeeze_qualities(
         out[at] = packed
         at += 1
     return at
-
-
-@inline_kernel
-def read_qualities(
-    cold: Any, source: int, length: int, levels: Any, quality_bits: int, qualities: Any
-) -> int:
-    """Unpack `length` qualities of cold[source:] to bytes; return the next word.
-
-    Bytes from `length` to the next multiple of 8 are 0. `qualities` needs 32 bytes of padding.
-    """
-    if quality_bits == 8:
-        whole = (length + 7) >> 3
-        for word in range(whole):
-            store_word(qualities, 8 * word, cold[source + word])
-        return source + whole
-    whole = (length + 31) >> 5
-    for word in range(whole):
-        for quarter in range(4):
-            store_word(
-                qualities,
-                32 * word + 8 * quarter,
-                spread_eight(cold[source + word] >> U(48 - 16 * quarter)),
-            )
-    level_0, level_1, level_2, level_3 = levels[0], levels[1], levels[2], levels[3]
-    for position in range(length):
-        code = qualities[position]
-        value = level_0
-        if code >= 1:
-            value = level_1
-        if code >= 2:
-            value = level_2
-        if code == 3:
-            value = level_3
-        qualities[position] = value
-    for position in range(length, (length + 7) & ~7):
-        qualities[position] = 0
-    return source + whole
 
 
 @kernel

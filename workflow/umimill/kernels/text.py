@@ -79,7 +79,7 @@ def put_key(text: Any, at: int, key: Any, start: int, stop: int) -> int:
     """Write bases [start, stop) of a packed barcode."""
     for position in range(start, stop):
         code = np.int64((key >> U(62 - 2 * position)) & U(3))
-        text[at] = np.uint8(0x54474341 >> (8 * code))
+        text[at] = np.uint8((0x54474341 >> (8 * code)) & 255)
         at += 1
     return at
 

@@ -1,0 +1,160 @@
+"""Measures the stages of umimill beside the closest peer on one file: CPU seconds and peak memory.
+
+    python tests/benchmark/side_by_side.py corpus.fastq.gz rows.tsv
+
+Each stage is a process of its own, measured from outside (wait4). A first run, not timed, fills
+the kernel cache. "start" is a job of the same imports that does nothing; its CPU time is taken off
+every stage, and that of `migec --help` off the peer's. Both are measured in one call.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import platform
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+TAGS = ("ACT", "AGA", "GCC", "GGT")
+PATTERN = "aa{}cagtggtatcaacgcagagtNNNNtNNNNtNNNN"
+LAYOUTS = [[f"S{number + 1}", PATTERN.format(tag), None] for number, tag in enumerate(TAGS)]
+STAGES = ("probe", "checkout", "plan", "tally", "assemble", "gather")
+COLUMNS = ("corpus", "tool", "stage", "cpu_seconds", "start_seconds", "peak_rss_mb", "wall_seconds")
+
+
+def run_stage(stage: str, reads: Path, folder: Path) -> None:
+    """Does the work of one stage; the parent measures this process."""
+    from umimill import (
+        assemble,
+        checkout,
+        gather,
+        index,
+        library_tables,
+        metrics,
+        plan,
+        probe,
+        tally,
+    )
+
+    paths = {name: folder / name for name in ("probe", "rows", "plan", "families", "index")}
+    mates = (folder / "mate1", folder / "mate2")
+    meter = metrics.Meter(stage, "bench", 500)
+    if stage == "probe":
+        probe.probe([reads], LAYOUTS, paths["probe"], meter)
+    elif stage == "checkout":
+        part = checkout.Part(0, 0, 1)
+        probes = {"L1": paths["probe"]}
+        checkout.checkout([reads], LAYOUTS, probes, "L1", part, paths["rows"], meter)
+    elif stage == "plan":
+        plan.plan([paths["rows"]], 1, paths["plan"], meter)
+    elif stage == "tally":
+        tally.tally(paths["plan"], 0, paths["families"], meter)
+    elif stage == "assemble":
+        settings = assemble.Settings(minimum_reads=1, floor=1e-4, mates=1)
+        assemble.assemble(
+            paths["plan"], paths["families"], 0, settings, mates, folder / "molecules", meter
+        )
+    elif stage == "gather":
+        jobs = [folder / f"{name}.metrics" for name in STAGES[:-1]]
+        wanted = library_tables.LibrarySettings(
+            "bench", LAYOUTS, {"L1": [str(reads)]}, {"L1": paths["probe"]}, 1, 1, 1e-4, 1
+        )
+        index.index(
+            paths["plan"],
+            [[mate] for mate in mates],
+            [folder / "molecules"],
+            jobs,
+            paths["index"],
+            folder / "metrics",
+            wanted,
+            meter,
+        )
+        samples = [row[0] for row in LAYOUTS]
+        fastq = {one: [folder / "samples" / one / f"{one}.fastq.gz"] for one in samples}
+        gather.gather(paths["index"], samples, fastq, folder / "samples", meter, minimum_reads=1)
+    if stage != "start":
+        meter.where = {"unit": "L1"} if stage in ("probe", "checkout") else {}
+        meter.write(folder / f"{stage}.metrics", "match")
+
+
+def measure(command: list[str]) -> tuple[float, float, float]:
+    """Runs a command; returns CPU seconds, wall seconds and peak RSS in MB of its process tree."""
+    start = os.times().elapsed
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+    assert process.stderr is not None
+    errors = process.stderr.read().decode()
+    _, status, usage = os.wait4(process.pid, 0)
+    if status:
+        sys.exit(f"{' '.join(command)}\n{errors}")
+    wall = os.times().elapsed - start
+    # A child that was exec'd carries its parent's peak; this parent has loaded nothing.
+    return usage.ru_utime + usage.ru_stime, wall, usage.ru_maxrss / 1e3
+
+
+def umimill_rows(reads: Path, folder: Path) -> list[tuple[object, ...]]:
+    """Measures every stage; the first, untimed round compiles."""
+    own = [sys.executable, __file__, "--stage"]
+    rows: list[tuple[object, ...]] = []
+    for timed in (False, True):
+        shutil.rmtree(folder, ignore_errors=True)
+        folder.mkdir(parents=True)
+        start, _, _ = measure([*own, "start", str(reads), str(folder)])
+        for stage in STAGES:
+            cpu, wall, peak = measure([*own, stage, str(reads), str(folder)])
+            if timed:
+                rows.append((reads.name, "umimill", stage, cpu, start, peak, wall))
+    return rows
+
+
+def migec_rows(reads: Path, folder: Path) -> list[tuple[object, ...]]:
+    """Measures `migec checkout` and `migec assemble` of each sample, on one thread."""
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    sheet = folder / "barcodes.txt"
+    sheet.write_text("".join(f"{sample}\t{layout}\n" for sample, layout, _ in LAYOUTS))
+    start, _, _ = measure(["migec", "--help"])
+    cpu, wall, peak = measure(
+        ["migec", "checkout", str(reads), "-b", str(sheet), "-o", str(folder / "c"), "-t", "1"]
+    )
+    rows: list[tuple[object, ...]] = [(reads.name, "migec", "checkout", cpu, start, peak, wall)]
+    for sample, _, _ in LAYOUTS:
+        source = folder / "c" / f"{sample}.fq.gz"
+        cpu, wall, peak = measure(
+            ["migec", "assemble", str(source), "-o", str(folder / "a"), "-t", "1"]
+        )
+        rows.append((reads.name, "migec", f"assemble {sample}", cpu, start, peak, wall))
+    return rows
+
+
+def main() -> None:
+    """Measures both tools and appends the rows to a table."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("reads", type=Path)
+    parser.add_argument("table", type=Path)
+    arguments = parser.parse_args()
+    with tempfile.TemporaryDirectory(prefix="umimill-bench-") as scratch:
+        rows = umimill_rows(arguments.reads, Path(scratch) / "umimill")
+        rows += migec_rows(arguments.reads, Path(scratch) / "migec")
+    new = not arguments.table.exists()
+    with arguments.table.open("a") as file:
+        if new:
+            file.write(f"# python {platform.python_version()}, {platform.machine()}; command: ")
+            file.write("python tests/benchmark/side_by_side.py CORPUS TABLE\n")
+            file.write("\t".join(COLUMNS) + "\n")
+        for row in rows:
+            cells = [f"{one:.2f}" if isinstance(one, float) else str(one) for one in row]
+            file.write("\t".join(cells) + "\n")
+    for tool in ("umimill", "migec"):
+        own = [row for row in rows if row[1] == tool]
+        busy = sum(float(str(row[3])) - float(str(row[4])) for row in own)
+        print(f"{tool}: {busy:.2f} CPU seconds less start-up, {max(row[5] for row in own):.0f} MB")
+
+
+if __name__ == "__main__":
+    if len(sys.argv) == 5 and sys.argv[1] == "--stage":
+        run_stage(sys.argv[2], Path(sys.argv[3]), Path(sys.argv[4]))
+    else:
+        main()

@@ -1,0 +1,329 @@
+"""The demo library, with another seed, against its truth: records, sequences, qualities.
+
+The truth of a read is taken from the simulator: where its UMI lies, whose it is, what was done to
+it. `migec` runs on the same file where it is installed (x86_64).
+"""
+
+from __future__ import annotations
+
+import gzip
+import platform
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+
+from pipeline import Library, Run, read_consensus, run_pipeline
+from umimill.simulate import Simulation, SimulationParameters, simulate, write_simulation
+
+SEED = 2
+LEAST_READS = 3
+Key = tuple[str, str]
+Sequences = dict[Key, str]
+
+
+@dataclass(frozen=True)
+class Truth:
+    """What the simulator knows, by key: sample and UMI."""
+
+    simulation: Simulation
+    refused: npt.NDArray[np.bool_]
+
+    @cached_property
+    def molecules(self) -> dict[Key, list[int]]:
+        """Molecules of each key as they were made."""
+        simulation = self.simulation
+        names = simulation.parameters.samples
+        found: dict[Key, list[int]] = {}
+        pairs = zip(simulation.molecule_sample, simulation.molecule_umi, strict=True)
+        for molecule, (sample, umi) in enumerate(pairs):
+            found.setdefault((names[sample], umi.tobytes().decode()), []).append(molecule)
+        return found
+
+    @cached_property
+    def collided(self) -> set[Key]:
+        """Keys that two molecules were given: no one can tell these apart by key."""
+        return {key for key, members in self.molecules.items() if len(members) > 1}
+
+    @cached_property
+    def reads(self) -> dict[Key, list[int]]:
+        """Assigned reads of each key as it was read, at the places where it truly lies."""
+        simulation = self.simulation
+        names, places = simulation.parameters.samples, simulation.parameters.umi_columns
+        found: dict[Key, list[int]] = {}
+        for read in np.flatnonzero(~self.refused & ~simulation.read_is_foreign).tolist():
+            umi = simulation.bases1[read, simulation.read_front[read] + places]
+            key = (names[simulation.read_sample[read]], umi.tobytes().decode())
+            found.setdefault(key, []).append(read)
+        return found
+
+    def template(self, molecule: int) -> str:
+        """Return the sequence of a molecule."""
+        return self.simulation.molecule_template[molecule].tobytes().decode()
+
+    def template_of(self, key: Key) -> str:
+        """Return the sequence of the molecule that most reads of a key come from."""
+        owners = Counter(self.simulation.read_molecule[self.reads[key]].tolist())
+        return self.template(owners.most_common(1)[0][0])
+
+
+@dataclass(frozen=True)
+class Demo:
+    """The library, its files, its run and its truth."""
+
+    folder: Path
+    run: Run
+    truth: Truth
+
+    def reads_of_keys(self) -> dict[Key, int]:
+        """Return the reads of each molecule in the tables."""
+        return {
+            (sample, row["umi"]): row["reads"]
+            for sample in self.run.library.samples
+            for row in self.run.molecules(sample)
+        }
+
+
+def make_demo(parameters: SimulationParameters, folder: Path, *, floor: float = 1e-4) -> Demo:
+    """Simulate a library, run it, and find out which reads were refused."""
+    simulation = simulate(parameters)
+    write_simulation(simulation, folder)
+    rows = zip(parameters.samples, parameters.layouts, strict=True)
+    library = Library(
+        [(sample, layout, None) for sample, layout in rows],
+        {"L001": (folder / "demo_R1.fastq.gz",)},
+        name="demo",
+        floor=floor,
+    )
+    run = run_pipeline(library, folder / "run")
+    unmatched = gzip.decompress(run.outputs["unmatched/demo/demo.unmatched.fastq.gz"].read_bytes())
+    names = {line[1:].split(b" ")[0] for line in unmatched.splitlines()[::4]}
+    refused = np.isin(simulation.names, np.array(sorted(names), simulation.names.dtype))
+    assert refused.sum() == len(names) == run.line("unmatched") + run.line("ambiguous")
+    return Demo(folder, run, Truth(simulation, refused))
+
+
+@pytest.fixture(scope="module")
+def demo(tmp_path_factory: pytest.TempPathFactory) -> Demo:
+    return make_demo(SimulationParameters(seed=SEED), tmp_path_factory.mktemp("demo"))
+
+
+def own_sequences(demo: Demo) -> Sequences:
+    """Return the consensus of each key with enough reads, keys of two molecules aside."""
+    sizes = demo.reads_of_keys()
+    found = {}
+    for sample in demo.run.library.samples:
+        for record in demo.run.records(sample):
+            key = (sample, record.tags["RX"])
+            if sizes[key] >= LEAST_READS and key not in demo.truth.collided:
+                found[key] = record.bases
+    return found
+
+
+def share(hits: Iterable[bool]) -> float:
+    """Return the share of what is true."""
+    values = list(hits)
+    return sum(values) / len(values)
+
+
+# -- what became of the reads --------------------------------------------------------------------
+
+
+def test_every_exact_key_is_one_record(demo: Demo) -> None:
+    sizes = demo.reads_of_keys()
+    names = [
+        record.name for sample in demo.run.library.samples for record in demo.run.records(sample)
+    ]
+    assert len(set(names)) == len(names) == len(sizes)
+    assert set(names) == {f"{sample}.{umi}" for sample, umi in sizes}
+    # In doubt are reads whose tag was read as another sample's, and a foreign one.
+    truth = {key: len(reads) for key, reads in demo.truth.reads.items()}
+    moved = sum(abs(sizes.get(key, 0) - truth.get(key, 0)) for key in sizes.keys() | truth.keys())
+    assert moved <= 0.001 * demo.run.total("checkout", "reads")
+    whole = [key for key in demo.truth.molecules if sizes.get(key) == truth.get(key)]
+    assert len(whole) >= 0.99 * len(demo.truth.molecules)
+
+
+def test_foreign_reads_are_refused_and_odd_ones_kept(demo: Demo) -> None:
+    simulation, refused = demo.truth.simulation, demo.truth.refused
+    foreign = simulation.read_is_foreign
+    assert foreign.sum() > 500
+    assert (foreign & ~refused).sum() <= 3
+    assert (refused & ~foreign).sum() <= 0.005 * (~foreign).sum()
+    for odd, least in (
+        (simulation.read_is_chimera, 100),
+        (simulation.read_shift != 0, 10),
+        (simulation.read_front > 0, 400),
+    ):
+        assert odd.sum() >= least
+        assert (odd & refused).sum() <= max(3, 0.01 * odd.sum())
+
+
+def test_the_books_close(demo: Demo) -> None:
+    ledger, reads = demo.run.ledger(), demo.truth.simulation.names.size
+    by_stage: Counter[str] = Counter()
+    for (stage, _, _), count in ledger.items():
+        by_stage[stage] += count
+    assigned = sum(demo.run.line("assigned", sample) for sample in demo.run.library.samples)
+    assert by_stage["checkout"] == reads
+    assert assigned == reads - demo.truth.refused.sum()
+    assert by_stage["plan"] == by_stage["tally"] == by_stage["assemble"] == assigned
+    assert sum(demo.reads_of_keys().values()) == assigned
+    assert by_stage["gather"] == len(demo.reads_of_keys())
+
+
+# -- sequences -----------------------------------------------------------------------------------
+
+
+def vote(bases: npt.NDArray[np.uint8], qualities: npt.NDArray[np.uint8], columns: int) -> str:
+    """Call each column by the likelihoods of its bases; `bases` is 0 where a read has none."""
+    error = 10.0 ** (-qualities.astype(float) / 10)
+    own, other = np.log1p(-error), np.log(error / 3)
+    sums = [
+        np.where(bases == letter, own, np.where(bases == 0, 0.0, other)).sum(axis=0)
+        for letter in b"ACGT"
+    ]
+    return "".join("ACGT"[best] for best in np.argmax(sums, axis=0)[:columns])
+
+
+def oracle(truth: Truth) -> float:
+    """Return the share of molecules that are right where their true reads vote in true places."""
+    simulation = truth.simulation
+    parameters = simulation.parameters
+    head, columns = len(parameters.layouts[0]), parameters.payload_length
+    order = np.argsort(simulation.read_molecule, kind="stable")
+    order = order[~truth.refused[order] & (simulation.read_molecule[order] >= 0)]
+    right = []
+    starts = np.searchsorted(
+        simulation.read_molecule[order], np.arange(simulation.molecule_reads.size + 1)
+    )
+    for molecule in range(simulation.molecule_reads.size):
+        reads = order[starts[molecule] : starts[molecule + 1]]
+        if reads.size < LEAST_READS:
+            continue
+        bases = np.zeros((reads.size, columns), np.uint8)
+        qualities = np.full((reads.size, columns), 2, np.uint8)
+        for row, read in enumerate(reads.tolist()):
+            start = head + int(simulation.read_front[read])
+            length = simulation.bases1.shape[1] - start
+            bases[row, :length] = simulation.bases1[read, start:]
+            qualities[row, :length] = simulation.qualities1[read, start:] - 33
+        right.append(vote(bases, qualities, columns) == truth.template(molecule))
+    return share(right)
+
+
+def test_consensus_is_the_template(demo: Demo) -> None:
+    sequences = own_sequences(demo)
+    own = share(bases == demo.truth.template_of(key) for key, bases in sequences.items())
+    known = oracle(demo.truth)
+    said = (
+        f"{own:.3%} of {len(sequences):,} consensuses of {LEAST_READS} reads or more, true groups "
+        f"{known:.3%}, {len(demo.truth.collided)} keys of two molecules left out"
+    )
+    assert len(sequences) > 3000, said
+    assert len(demo.truth.collided) <= 5, said
+    assert own >= 0.995, said
+    assert own >= known - 0.001, said
+
+
+def run_migec(demo: Demo, folder: Path) -> Sequences:
+    """Run migec's checkout and assemble; return its consensus of each key as own_sequences does."""
+    if platform.machine() != "x86_64":
+        pytest.skip("migec has wheels for x86_64 alone")
+    program = Path(sys.executable).with_name("migec")
+    assert program.exists(), "the test environment has no migec; set it up anew"
+
+    def call(*arguments: str | Path) -> None:
+        done = subprocess.run([program, *arguments], capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stdout + done.stderr
+
+    barcodes = folder / "barcodes.tsv"
+    library = demo.run.library
+    barcodes.write_text("".join(f"{sample}\t{layout}\n" for sample, layout, _ in library.layouts))
+    checkout, reads = folder / "checkout", demo.folder / "demo_R1.fastq.gz"
+    call("checkout", "-b", barcodes, "-o", checkout, "-t", "1", reads)
+    found: Sequences = {}
+    depths: dict[Key, int] = {}
+    for sample in library.samples:
+        call("assemble", checkout / f"{sample}.fq.gz", "-o", folder, "-t", "1")
+        for record in read_consensus(folder / f"{sample}.consensus.fq.gz"):
+            key, depth = (sample, record.tags["RX"]), int(record.tags["cD"])
+            # It splits some keys: the deepest part stands for the key.
+            if depth > depths.get(key, LEAST_READS - 1) and key not in demo.truth.collided:
+                found[key], depths[key] = record.bases, depth
+    return found
+
+
+def test_no_worse_than_migec(demo: Demo, tmp_path: Path) -> None:
+    peer, own = run_migec(demo, tmp_path), own_sequences(demo)
+    truth = {key: demo.truth.template_of(key) for key in own.keys() & peer.keys()}
+    assert len(truth) >= 0.99 * max(len(own), len(peer)) > 3000
+    whole = [share(found[key] == truth[key] for key in truth) for found in (own, peer)]
+    # It cuts a molecule at its shortest read: beside it, over the bases that it gives. There the
+    # two differ only where bases have equal votes, a toss that one in 2,000 consensuses meets.
+    common = [
+        share(found[key][: len(peer[key])] == truth[key][: len(peer[key])] for key in truth)
+        for found in (own, peer)
+    ]
+    said = (
+        f"of {len(truth):,} consensuses of {LEAST_READS} reads or more equal their template: "
+        f"whole {whole[0]:.3%}, migec {whole[1]:.3%}; over the bases that migec gives "
+        f"{common[0]:.3%}, migec {common[1]:.3%}"
+    )
+    assert whole[0] >= whole[1], said
+    assert common[0] >= common[1], said
+
+
+# -- qualities -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("floor", "best"), [(1e-4, 40), (1e-6, 60)])
+def test_qualities_are_worth_what_they_say(floor: float, best: int, tmp_path: Path) -> None:
+    # Sequencing errors alone, drawn from the qualities, and few reads a molecule: it is the vote
+    # that is tried, on columns that one read or two decide.
+    parameters = SimulationParameters(
+        seed=3, molecules=20_000, mean_reads=2, sigma_reads=0.6, chimera_share=0, shift_share=0,
+        pcr_error=0, barcode_error=0, foreign_share=0, front_share=0,
+    )  # fmt: skip
+    demo = make_demo(parameters, tmp_path, floor=floor)
+    columns, errors = np.zeros(94, np.int64), np.zeros(94, np.int64)
+    strangers = 0
+    for sample in demo.run.library.samples:
+        for record in demo.run.records(sample):
+            key = (sample, record.tags["RX"])
+            if key in demo.truth.collided:
+                continue
+            if key not in demo.truth.molecules:
+                strangers += 1
+                continue
+            template = demo.truth.template(demo.truth.molecules[key][0])
+            assert len(record.bases) == len(template)
+            for base, quality, expected in zip(
+                record.bases, record.qualities, template, strict=True
+            ):
+                if base != "N":
+                    columns[quality] += 1
+                    errors[quality] += base != expected
+    assert strangers <= 5
+    assert np.flatnonzero(columns).max() == best
+    said, tried = [], 0
+    for quality in np.flatnonzero(columns).tolist():
+        # The floor stands for errors that this library has not got.
+        expected = float(columns[quality]) * max(0.0, 10 ** (-quality / 10) - floor)
+        if expected < 30:
+            continue
+        tried += 1
+        said.append(f"Q{quality}: {errors[quality]} errors, {expected:.0f} expected")
+        # A whole number of quality is worth 12% either way; the rest is chance.
+        assert abs(errors[quality] - expected) <= 0.12 * expected + 4 * expected**0.5, said
+    assert tried >= 5, said
+    # Above what a single read can say there are most bases, and hardly an error.
+    assert columns[38:].sum() > columns.sum() / 2
+    assert errors[38:].sum() <= 10

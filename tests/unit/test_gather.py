@@ -1,0 +1,426 @@
+"""gather: files in key order, the same bytes however buckets cut them, and books that fit."""
+
+import gzip
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from stage_fixture import (
+    Library,
+    all_rows,
+    files_below,
+    key_text,
+    ledger,
+    new_meter,
+    random_reads,
+    run_buckets,
+    run_checkout,
+    run_index,
+    run_plan,
+    slow_settings,
+    write_fastq,
+)
+from umimill import tables
+from umimill.assemble import MOLECULE
+from umimill.bgzf import EOF_BLOCK, compress_records
+from umimill.blockfile import BlockWriter
+from umimill.errors import UmimillError
+from umimill.files import read_json, write_json
+from umimill.gather import append_pieces, gather, write_molecules, write_sizes
+from umimill.plan import read_plan
+
+Array = npt.NDArray[Any]
+# S2 has two layouts with a cell; no read has the tag of S3.
+LAYOUTS = [
+    ("S1", "^ACGTNNNNNN", None),
+    ("S2", "^TTGCXXNNNN", None),
+    ("S3", "^GGAANNNNNN", None),
+]
+MINIMUM = 2
+
+
+def gathered(library: Library, index: Path, folder: Path) -> list[dict[str, Any]]:
+    """Gather all samples; return the metrics."""
+    meter = new_meter("gather", samples=["S1", "S2", "S3"])
+    fastq = {
+        sample: [folder / sample / f"{sample}.{mate}.fastq.gz" for mate in range(library.mates)]
+        for sample in ("S1", "S2", "S3")
+    }
+    gather(index, list(fastq), fastq, folder, meter, minimum_reads=MINIMUM)
+    return [meter.result("write")]
+
+
+def chain(library: Library, partitions: list[Path], buckets: int, home: Path) -> Path:
+    """Run the stages between checkout and gather; return the index."""
+    library = Library(home, library.layouts, library.units)
+    plan = run_plan(library, partitions, buckets)
+    files, metrics = run_buckets(library, plan, minimum_reads=MINIMUM)
+    jobs = read_json(partitions[0].parents[2] / "jobs.json")
+    # Only the probe of the first folder has run.
+    (home / "probe").symlink_to(partitions[0].parents[2] / "probe")
+    return run_index(library, plan, files, jobs + metrics, minimum_reads=MINIMUM)
+
+
+def make_library(folder: Path, mates: int) -> tuple[Library, list[Path]]:
+    rng = np.random.default_rng(1)
+    units = {}
+    for unit in ("u1", "u2"):
+        reads = random_reads(rng, 4000, [b"ACGT", b"TTGC"], umis=600)
+        units[unit] = [write_fastq(folder / f"{unit}_1.fq", reads)]
+        if mates == 2:
+            second = [(name, bases[::-1], qualities[::-1]) for name, bases, qualities in reads]
+            units[unit].append(write_fastq(folder / f"{unit}_2.fq", second))
+    library = Library(folder, LAYOUTS, units)
+    partitions, metrics = run_checkout(library)
+    write_json(folder / "jobs.json", metrics)
+    return library, partitions
+
+
+@pytest.fixture(scope="module", params=[1, 2], ids=["single", "paired"])
+def outputs(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Any:
+    """The library, its molecules by sample, and what each number of buckets gave."""
+    folder = tmp_path_factory.mktemp("gather")
+    library, partitions = make_library(folder, request.param)
+    found = {}
+    for buckets in (1, 2, 7):
+        index = chain(library, partitions, buckets, folder / f"{buckets}")
+        found[buckets] = (index, gathered(library, index, folder / f"{buckets}" / "samples"))
+    return library, molecules_of(partitions), found
+
+
+def molecules_of(partitions: Sequence[Path]) -> list[dict[tuple[str, str], int]]:
+    """Count the reads of each (cell, UMI) of each sample."""
+    found: list[Counter[tuple[str, str]]] = [Counter(), Counter(), Counter()]
+    for row, times in all_rows(partitions).items():
+        found[row[0]][row[1][: row[2]], row[1][row[2] :]] += times
+    return [dict(sorted(counts.items())) for counts in found]
+
+
+def test_bytes_do_not_depend_on_buckets(outputs: Any) -> None:
+    _, _, found = outputs
+    folders = [index.parent / "samples" for index, _ in found.values()]
+    names = files_below(folders[0])
+    assert len(names) == 3 * (3 + outputs[0].mates)
+    for folder in folders[1:]:
+        assert files_below(folder) == names
+        for name in names:
+            assert (folder / name).read_bytes() == (folders[0] / name).read_bytes(), name
+    # The cuts between buckets were somewhere else each time, also inside samples.
+    pieces = [
+        [len(entry["molecules"]) for entry in read_json(index)["samples"]]
+        for index, _ in found.values()
+    ]
+    assert pieces[0] == [1, 1, 0]
+    assert max(pieces[2]) > 1
+
+
+def test_fastq_is_in_key_order(outputs: Any) -> None:
+    library, counts, found = outputs
+    folder = found[7][0].parent / "samples"
+    for number, sample in enumerate(("S1", "S2", "S3")):
+        molecules = counts[number]
+        kept = {key: reads for key, reads in molecules.items() if reads >= MINIMUM}
+        names = [f"@{'.'.join(part for part in (sample, *key) if part)}" for key in kept]
+        for mate in range(library.mates):
+            data = (folder / sample / f"{sample}.{mate}.fastq.gz").read_bytes()
+            assert data.endswith(EOF_BLOCK)
+            assert data.count(EOF_BLOCK) == 1
+            lines = gzip.decompress(data).decode().split("\n")
+            assert [line.split(" ")[0] for line in lines[:-1:4]] == names
+        assert bool(kept) == (sample != "S3")
+
+
+def test_molecules_table(outputs: Any) -> None:
+    library, counts, found = outputs
+    folder = found[1][0].parent / "samples"
+    for number, sample in enumerate(("S1", "S2", "S3")):
+        table = pq.read_table(folder / sample / f"{sample}.molecules.parquet")
+        assert table.schema.equals(tables.MOLECULES)
+        assert table.schema.metadata == {b"umimill.table": b"molecules", b"umimill.schema": b"1"}
+        molecules = counts[number]
+        found_keys = zip(*(table[name].to_pylist() for name in ("cell", "umi")), strict=True)
+        assert [(cell or "", umi) for cell, umi in found_keys] == list(molecules)
+        reads = table["reads"].to_pylist()
+        assert reads == list(molecules.values())
+        assert set(table["sample"].to_pylist()) <= {sample}
+        assert set(table["status"].to_pylist()) <= {"molecule"}
+        assert (table["cell"].null_count == 0) == (sample != "S1")
+        assert table["length_2"].null_count == (len(reads) if library.mates == 1 else 0)
+        ids = [".".join(part for part in (sample, *key) if part) for key in molecules]
+        assert table["molecule_id"].to_pylist() == ids
+        flags = ["" if count >= MINIMUM else "below_min_reads" for count in reads]
+        assert table["flags"].to_pylist() == flags
+        # What is not called has no quality.
+        for name in ("mean_quality_1", "posterior_error"):
+            known = [value is not None for value in table[name].to_pylist()]
+            assert known == [count >= MINIMUM for count in reads]
+
+
+def test_sizes_and_ledger(outputs: Any) -> None:
+    _, counts, found = outputs
+    index, metrics = found[2]
+    for number, sample in enumerate(("S1", "S2", "S3")):
+        home = index.parent / "samples" / sample
+        head, *lines = (home / f"{sample}.sizes.tsv").read_text().splitlines()
+        # MultiQC finds the table by this text.
+        assert head == "family_size\tcount\tfraction\tfraction_gt_or_eq_family_size"
+        rows = [tuple(map(float, line.split("\t"))) for line in lines]
+        sizes = Counter(counts[number].values())
+        assert [(size, count) for size, count, _, _ in rows] == sorted(sizes.items())
+        if rows:
+            assert sum(fraction for _, _, fraction, _ in rows) == pytest.approx(1, abs=1e-5)
+            assert rows[0][3] == 1
+            assert rows[-1][3] == rows[-1][2]
+        head, *lines = (home / f"{sample}.ledger.tsv").read_text().splitlines()
+        assert head == "stage\tlibrary\tsample\tline\ttemplates"
+        cells = [line.split("\t") for line in lines]
+        assert {tuple(cell[1:3]) for cell in cells} == {("L1", sample)}
+        templates = {(cell[0], cell[3]): int(cell[4]) for cell in cells}
+        reads = sum(size * count for size, count in sizes.items())
+        assert templates["checkout", "assigned"] == templates["tally", "families"] == reads
+        assert templates["assemble", "below_filter"] == sizes[1]
+        assert templates["assemble", "voted"] == reads - sizes[1]
+        records = sum(count for size, count in sizes.items() if size >= MINIMUM)
+        assert ledger(metrics).get((sample, "records"), 0) == records
+    assert metrics[0]["written_bytes"] > 10_000
+
+
+# -- fragments that are wrong ----------------------------------------------------------------------
+
+
+def changed_index(index: Path, folder: Path, change: Any) -> Path:
+    found = read_json(index)
+    change(found)
+    write_json(folder / "index.json", found)
+    return folder / "index.json"
+
+
+def test_fragments_out_of_order_are_noticed(outputs: Any, tmp_path: Path) -> None:
+    entries = read_json(outputs[2][7][0])["samples"][:2]
+    assert max(len(entry["molecules"]) for entry in entries) > 1
+    for entry in entries:
+        own = entry["molecules"]
+        # Twice the same, and turned round where the sample has several fragments.
+        for pieces in [own * 2] + [own[::-1]] * (len(own) > 1):
+            with pytest.raises(UmimillError) as caught:
+                write_molecules(entry | {"molecules": pieces}, tmp_path / "a.parquet", paired=False,
+                                minimum_reads=1)  # fmt: skip
+            assert str(caught.value) == (
+                f"sample {entry['sample']}: molecules are out of order; delete results/assemble "
+                "and run again"
+            )
+            assert not files_below(tmp_path)
+
+
+def test_records_that_do_not_fit_are_noticed(outputs: Any, tmp_path: Path) -> None:
+    library, _, found = outputs
+
+    def one_more(index: dict[str, Any]) -> None:
+        index["samples"][0]["records"] += 1
+
+    with pytest.raises(UmimillError, match=r"^sample S1: ([\d,]+) records but ([\d,]+) molecules"):
+        gathered(library, changed_index(found[1][0], tmp_path, one_more), tmp_path / "samples")
+
+
+@pytest.mark.parametrize("kind", ["mate1", "molecules"])
+def test_damaged_fragment_leaves_nothing(outputs: Any, tmp_path: Path, kind: str) -> None:
+    index = outputs[2][1][0]
+    entry = read_json(index)["samples"][0]
+    ((path, start, stop),) = entry["mates"][0] if kind == "mate1" else entry["molecules"]
+    broken = tmp_path / "in" / "broken"
+    broken.parent.mkdir()
+    data = bytearray(Path(path).read_bytes())
+    data[5000] ^= 32
+    broken.write_bytes(data)
+    pieces = [(str(broken), start, stop)]
+    (tmp_path / "out").mkdir()
+    with pytest.raises(UmimillError, match="broken: the 64 kB at byte 0 are damaged; delete it"):  # noqa: PT012
+        if kind == "mate1":
+            append_pieces(pieces, tmp_path / "out" / "a.fastq.gz")
+        else:
+            write_molecules(entry | {"molecules": pieces}, tmp_path / "out" / "a", paired=False,
+                            minimum_reads=1)  # fmt: skip
+    assert not files_below(tmp_path / "out")
+
+
+def test_pieces_larger_than_what_is_copied_at_once(tmp_path: Path) -> None:
+    rng = np.random.default_rng(2)
+    data = rng.integers(0, 256, 9 << 20, np.uint8).tobytes()
+    with BlockWriter(tmp_path / "a") as writer:
+        start = writer.append_bytes(data)
+        writer.finish({})
+    bounds = [start, start + 17, start + 17, start + 5_000_000, start + len(data)]
+    pieces = [(str(tmp_path / "a"), first, last) for first, last in pairwise(bounds)]
+    size = append_pieces(pieces, tmp_path / "out")
+    assert (tmp_path / "out").read_bytes() == data + EOF_BLOCK
+    assert size == len(data) + len(EOF_BLOCK)
+    assert append_pieces([], tmp_path / "out") == len(EOF_BLOCK)
+
+
+# -- molecules.parquet -----------------------------------------------------------------------------
+
+GROUP = 1 << 17
+
+
+def made_molecules(count: int) -> Array:
+    """Make molecules of one sample in key order, with and without enough reads."""
+    rng = np.random.default_rng(3)
+    rows = np.zeros(count, MOLECULE)
+    keys = np.sort(rng.choice(1 << 24, count, replace=False))
+    rows["key"] = keys.astype(np.uint64) << np.uint64(40)
+    rows["umi_length"], rows["cell_length"] = 9, 3
+    rows["reads"] = rng.geometric(0.3, count)
+    rows["length_1"] = rng.integers(0, 150, count)
+    rows["called"] = rows["length_1"] // 2
+    rows["quality_sum_1"] = rows["length_1"] * rng.integers(2, 40, count).astype(np.uint64)
+    rows["error_sum"] = rng.integers(0, 1 << 50, count)
+    rows["depth_max"] = rows["reads"]
+    return rows
+
+
+def write_pieces(rows: Array, bounds: Sequence[int], folder: Path) -> Path:
+    pieces = []
+    for number, (start, stop) in enumerate(pairwise(bounds)):
+        path = folder / f"{number}.molecules"
+        with BlockWriter(path) as writer:
+            writer.add("molecules", np.concatenate([np.zeros(5, MOLECULE), rows[start:stop]]))
+            writer.finish({})
+        pieces.append((str(path), 5, 5 + stop - start))
+    output = folder / "S1.molecules.parquet"
+    entry: Mapping[str, Any] = {"sample": "S1", "molecules": pieces}
+    records = write_molecules(entry, output, paired=False, minimum_reads=3)
+    assert records == (rows["reads"] >= 3).sum()
+    return output
+
+
+def test_row_groups_do_not_depend_on_fragments(tmp_path: Path) -> None:
+    rows = made_molecules(300_000)
+    written = []
+    for number, bounds in enumerate(
+        [[0, 300_000], [0, 1, 100, 130_000, GROUP, GROUP + 1, 299_999, 300_000]]
+    ):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        path = write_pieces(rows, bounds, folder)
+        written.append(path.read_bytes())
+    assert written[0] == written[1]
+    file = pq.ParquetFile(path)
+    groups = [file.metadata.row_group(number).num_rows for number in range(file.num_row_groups)]
+    assert groups == [GROUP, GROUP, 300_000 - 2 * GROUP]
+    assert file.schema_arrow.equals(tables.MOLECULES, check_metadata=False)
+    assert file.schema_arrow.metadata[b"umimill.schema"] == b"1"
+    table = file.read()
+    assert table["reads"].to_pylist() == rows["reads"].tolist()
+    assert table["umi"].to_pylist()[::9999] == [
+        key_text(key, 12)[3:] for key in rows["key"][::9999].tolist()
+    ]
+
+
+@pytest.mark.parametrize("count", [0, 1, GROUP])
+def test_no_empty_row_group_at_the_end(tmp_path: Path, count: int) -> None:
+    file = pq.ParquetFile(write_pieces(made_molecules(count), [0, count], tmp_path))
+    assert file.num_row_groups == min(1, count)
+    assert file.metadata.num_rows == count
+
+
+def test_means_have_six_digits(tmp_path: Path) -> None:
+    rows = made_molecules(200)
+    table = pq.read_table(write_pieces(rows, [0, 90, 200], tmp_path)).to_pylist()
+    for row, found in zip(rows, table, strict=True):
+        length, called = int(row["length_1"]), int(row["called"])
+        enough = row["reads"] >= 3
+        mean = float(f"{int(row['quality_sum_1']) / length:.6g}") if enough and length else None
+        assert found["mean_quality_1"] == mean
+        error = int(row["error_sum"]) / 2**40 / called if enough and called else None
+        assert found["posterior_error"] == (error and float(f"{error:.6g}"))
+        assert found["mean_quality_2"] is None
+
+
+@slow_settings(100)
+@given(
+    st.lists(
+        st.tuples(st.integers(0, 2**64 - 1), st.integers(0, 32), st.integers(0, 32)).filter(
+            lambda one: one[1] + one[2] <= 32
+        ),
+        max_size=8,
+    )
+)
+def test_barcodes_as_text(found: list[tuple[int, int, int]]) -> None:
+    keys = np.array([key for key, _, _ in found], np.uint64)
+    starts, lengths = (np.array([one[place] for one in found], np.int64) for place in (1, 2))
+    strings = tables.barcode_strings(keys, starts, lengths)
+    strings.validate(full=True)
+    assert strings.type == pa.string()
+    assert strings.to_pylist() == [
+        key_text(key, 32)[start : start + length] for key, start, length in found
+    ]
+
+
+@slow_settings(200)
+@given(
+    st.lists(st.floats(1e-15, 9e8) | st.sampled_from([0.0, 1.0, 40.0, 0.1, 12.03125]), max_size=9)
+)
+def test_six_digits(values: list[float]) -> None:
+    found = tables.six_digits(np.array(values, np.float64))
+    for value, rounded in zip(values, found.tolist(), strict=True):
+        assert rounded == pytest.approx(float(f"{value:.6g}"), rel=1e-5)
+        assert abs(rounded - value) <= 5.001e-6 * value
+        assert rounded == float(f"{rounded:.6g}"), "no digit more"
+
+
+# -- small tables ----------------------------------------------------------------------------------
+
+
+@slow_settings(100)
+@given(st.dictionaries(st.integers(1, 10**6), st.integers(1, 10**9), max_size=30))
+def test_fractions_sum_to_one(
+    tmp_path_factory: pytest.TempPathFactory, sizes: dict[int, int]
+) -> None:
+    path = tmp_path_factory.mktemp("sizes") / "a.tsv"
+    write_sizes(path, sorted(sizes.items()))
+    rows = [line.split("\t") for line in path.read_text().splitlines()[1:]]
+    assert {int(size): int(count) for size, count, _, _ in rows} == sizes
+    if rows:
+        assert sum(float(row[2]) for row in rows) == pytest.approx(1, abs=1e-5)
+        assert float(rows[0][3]) == 1
+
+
+def test_tsv_numbers(tmp_path: Path) -> None:
+    path = tmp_path / "a.tsv"
+    tables.write_tsv(path, ("a", "b"), [(1, 1 / 3), ("x", 1234567.0), (10**15, 2e-9)])
+    assert path.read_text() == "a\tb\n1\t0.333333\nx\t1.23457e+06\n1000000000000000\t2e-09\n"
+    with pytest.raises(ZeroDivisionError):
+        tables.write_tsv(path, ("a",), ((1 / number,) for number in (1, 0)))
+    assert files_below(tmp_path) == ["a.tsv"]
+
+
+def test_block_files_hold_whole_bgzf(tmp_path: Path) -> None:
+    """What a bucket wrote is appended as it is: blocks of several fragments make one file."""
+    texts = [b"@a\nAC\n+\nII\n" * count for count in (3, 0, 20_000)]
+    pieces = []
+    for number, text in enumerate(texts):
+        view = np.frombuffer(text, np.uint8)
+        with BlockWriter(tmp_path / str(number)) as writer:
+            ends = np.arange(1, len(text) // 11 + 1) * 11
+            start = writer.append_bytes(b"".join(compress_records(view, ends)))
+            pieces.append((str(tmp_path / str(number)), start, writer.offset))
+            writer.finish({})
+    append_pieces(pieces, tmp_path / "out.fastq.gz")
+    assert gzip.decompress((tmp_path / "out.fastq.gz").read_bytes()) == b"".join(texts)
+
+
+def test_plan_of_many_buckets_cuts_inside_a_sample(outputs: Any) -> None:
+    """Else the tests above show nothing about cuts."""
+    plan = read_plan(outputs[2][7][0].parent / "plan" / "of-7.plan")
+    cut = plan.groups[plan.bounds[1:-1][plan.bounds[1:-1] < plan.groups.size]]
+    assert (cut["leaf_start"] != plan.leaves.bases[cut["sample"]]).any()

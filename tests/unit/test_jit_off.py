@@ -1,0 +1,35 @@
+"""The kernels' tests once more as plain Python: wrong indexes raise there instead of reading on."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from numba import config
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.mark.skipif(config.DISABLE_JIT, reason="the compiler is off already")
+def test_kernels_without_the_compiler() -> None:
+    files = sorted(str(path) for path in Path(__file__).parent.glob("test_kernels_*.py"))
+    assert len(files) == 8
+    options = ["-q", "-x", "-p", "no:cacheprovider", "-p", "no:xdist"]
+    environment = {
+        name: value
+        for name, value in os.environ.items()
+        if not name.startswith(("PYTEST_", "NUMBA_", "HYPOTHESIS_"))
+    }
+    result = subprocess.run(
+        [sys.executable, "-m", "pytest", *options, *files],
+        cwd=ROOT,
+        env={**environment, "NUMBA_DISABLE_JIT": "1"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert result.returncode == 0, result.stdout[-5000:] + result.stderr[-5000:]
+    assert " passed" in result.stdout

@@ -1,0 +1,472 @@
+"""The matcher against a full scan of all rows and offsets, and against a posterior in floats."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+import kernel_wrappers as wrapped
+import oracle
+import oracle_match
+from kernel_cases import (
+    LETTERS,
+    RULES,
+    cases,
+    compiled,
+    dna,
+    foreign_of,
+    instance,
+    kernel_read,
+    oracle_rows,
+    random_layouts,
+    random_read,
+    random_sequence,
+    scratch_for,
+)
+from oracle_match import AMBIGUOUS, ASSIGNED, UNMATCHED, Read, Row
+from umimill.kernels.match import Foreign, Match, Patterns
+from umimill.layout import SampleLayout, check_row
+
+EVEN = (0.25, 0.25, 0.25, 0.25)
+NO_FOREIGN = foreign_of(0.001, EVEN)
+EMPTY: Read = ("", [])
+
+
+class Library:
+    """Layout rows in both forms, with the buffers of a worker."""
+
+    def __init__(
+        self,
+        layouts: Sequence[str | tuple[str, str]],
+        samples: Sequence[int] | None = None,
+        foreign: Foreign = NO_FOREIGN,
+    ) -> None:
+        numbers = range(len(layouts)) if samples is None else samples
+        sides = [one if isinstance(one, tuple) else (one, "") for one in layouts]
+        rows = [
+            SampleLayout(sample, check_row(*pair).sides)
+            for sample, pair in zip(numbers, sides, strict=True)
+        ]
+        self.patterns: Patterns = compiled(rows)
+        self.rows: list[Row] = oracle_rows(rows)
+        self.foreign = foreign
+        self._scratch = scratch_for(self.patterns, 400)
+
+    def match(self, read: Read, mate: Read = EMPTY, hint: int = 0) -> Match:
+        self._scratch.hint[0] = hint
+        found = wrapped.match_template(
+            self.patterns,
+            kernel_read(read),
+            kernel_read(mate),
+            self.foreign,
+            RULES,
+            self._scratch,
+        )
+        if found.verdict == ASSIGNED and not (self.patterns.posterior or self.patterns.two_sided):
+            assert self._scratch.hint[0] == found.offset_1
+        return found
+
+
+def high(bases: str, quality: int = 37) -> Read:
+    return bases, [quality] * len(bases)
+
+
+# Words of a read
+
+
+@given(dna(0, 100, "ACGT"), st.integers(0, 99))
+def test_shifted_word_is_the_rest_of_the_read(bases: str, at: int) -> None:
+    at = min(at, len(bases))
+    words = [*oracle.pack_bases(bases), 0, 0]
+    expected = oracle.key_of(bases[at : at + 32])
+    assert wrapped.shifted_word(np.array(words, np.uint64), at) == expected
+
+
+@given(dna(40, 100), dna(32, 32), st.lists(st.booleans(), min_size=32, max_size=32), st.data())
+def test_window_mismatches_are_counted(
+    bases: str, window: str, used: list[bool], data: st.DataObject
+) -> None:
+    at = data.draw(st.integers(0, len(bases) - 32))
+    read = np.array([*oracle.pack_bases(bases), 0, 0], np.uint64)
+    mask = oracle.pack([0b01 if one else 0b00 for one in used], 2)
+    kept = [letter if one else "A" for letter, one in zip(window, used, strict=True)]
+    pair = np.array([oracle.key_of("".join(kept)), *mask], np.uint64)
+    found = int(wrapped.window_mismatches(read, at, pair))
+    expected = [
+        0b01 if one and bases[at + place] != window[place] else 0b00
+        for place, one in enumerate(used)
+    ]
+    assert found == oracle.pack(expected, 2)[0]
+
+
+@given(st.lists(st.tuples(st.sampled_from("ACGTNacgR."), st.integers(0, 93)), max_size=100))
+def test_low_quality_words_mark_what_is_uncertain(read: list[tuple[str, int]]) -> None:
+    bases, qualities = "".join(one for one, _ in read), [one for _, one in read]
+    words = np.full(5, 7, np.uint64)
+    scratch = np.full(len(bases) + 64, 3, np.uint8)
+    wrapped.low_quality_words(kernel_read((bases, qualities)), LETTERS, scratch, words)
+    expected = oracle.pack(
+        [3 * (quality < 11 or oracle.base(letter) == "N") for letter, quality in read], 2
+    )
+    assert words[: len(expected)].tolist() == expected
+
+
+def test_logarithms_of_large_counts() -> None:
+    log2 = compiled([SampleLayout(0, check_row("^ANN", None).sides)]).log2
+    for count in [1, 2, 3, 100, 2047, 2048, 4096, 1 << 20]:
+        assert wrapped.log2_of(log2, count) == oracle_match.bits_of(count)
+    for count in random.Random(1).sample(range(2048, 1 << 20), 50):
+        assert -2 <= wrapped.log2_of(log2, count) - oracle_match.bits_of(count) <= 1
+
+
+def test_weights_are_powers_of_two() -> None:
+    weights = compiled([SampleLayout(0, check_row("^ANN", None).sides)]).weights
+    for difference in [0, -1, -1023, -1024, -1025, -5000, -40959, -40960, -(10**9)]:
+        exact = 2.0 ** (40 + difference / 1024)
+        assert abs(int(wrapped.weight_of(weights, difference)) - exact) <= 1
+
+
+# Search along the read
+
+
+def check_search(library: Library, read: Read, hints: Sequence[int]) -> int:
+    verdict, row, offset = oracle_match.search(library.rows, read)
+    for hint in hints:
+        found = library.match(read, hint=hint)
+        assert found.verdict == verdict
+        if verdict == ASSIGNED:
+            assert (found.row, found.offset_1, found.offset_2) == (row, offset, 0)
+    return verdict
+
+
+def random_libraries(seed: int, rounds: int) -> Iterator[tuple[random.Random, Library]]:
+    for round_number in range(rounds):
+        rng = random.Random(f"{seed} {round_number}")
+        layouts, samples = random_layouts(rng, anchored=False)
+        library = Library(layouts, samples)
+        if not library.patterns.posterior:
+            yield rng, library
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_search_is_the_full_scan(seed: int) -> None:
+    verdicts: Counter[int] = Counter()
+    for rng, library in random_libraries(seed, cases(30)):
+        for _ in range(cases(40)):
+            read = random_read(rng, library.rows)
+            hints = [0, rng.randint(0, 60), oracle_match.search(library.rows, read)[2]]
+            verdicts[check_search(library, read, hints)] += 1
+    if sum(verdicts.values()) > 500:
+        # Each verdict is met often enough to be tested.
+        assert min(verdicts[one] for one in (ASSIGNED, UNMATCHED, AMBIGUOUS)) > 50
+
+
+read_strategy = st.lists(
+    st.tuples(st.sampled_from("ACGTACGTACGTNagR"), st.sampled_from([0, 2, 10, 11, 20, 40, 93])),
+    max_size=24,
+).map(lambda pairs: ("".join(one for one, _ in pairs), [one for _, one in pairs]))
+layouts_strategy = st.lists(
+    st.text("ACGTacgtRNX.", min_size=1, max_size=9).map(lambda text: text + "AN"),
+    min_size=1,
+    max_size=3,
+)
+
+
+@given(layouts_strategy, st.lists(st.integers(0, 1), min_size=3, max_size=3), read_strategy)
+def test_short_hostile_reads(layouts: list[str], samples: list[int], read: Read) -> None:
+    library = Library(layouts, [*samples[: len(layouts) - 1], 0][: len(layouts)])
+    check_search(library, read, [0, 3, 50])
+
+
+def test_a_layout_in_the_middle_of_a_read() -> None:
+    library = Library(["cagtggtatcaacgcagagtNNNNtNNNNtNNNN"])
+    bases = "GG" + "CAGTGGTATCAACGCAGAGT" + "ACGTTACGTTACGT" + "GATTACA" * 5
+    found = library.match(high(bases))
+    assert (found.verdict, found.offset_1) == (ASSIGNED, 2)
+    assert found.score == sum(
+        oracle_match.points(symbol, letter, 37)
+        for symbol, letter in zip(library.rows[0].sides[0].symbols, bases[2:], strict=False)
+        if symbol not in "N."
+    )
+
+
+@pytest.mark.parametrize(
+    ("offsets", "rows", "scored", "verdict"),
+    [
+        # log2(offsets rows / 0.01) bits: 7.64, 8.64 and 13.0 against 2 bits a perfect base.
+        (2, 1, 4, ASSIGNED),
+        (2, 1, 3, UNMATCHED),
+        (4, 1, 5, ASSIGNED),
+        (4, 1, 4, UNMATCHED),
+        (40, 2, 7, ASSIGNED),
+        (40, 2, 6, UNMATCHED),
+    ],
+)
+def test_the_bar(offsets: int, rows: int, scored: int, verdict: int) -> None:
+    tags = ["ACGTGCA"[:scored], "TTTTTTT"[:scored]][:rows]
+    library = Library([tag + "N" for tag in tags])
+    bases = tags[0] + "G" + "G" * (offsets - 1)
+    assert library.match(high(bases, 93)).verdict == verdict
+
+
+def test_a_second_sample_within_five_bits() -> None:
+    library = Library(["ACGTACGTACNNN", "ACGTACGTATNNN"])
+    bases = "ACGTACGTACGGG"
+    for quality in range(2, 41):
+        qualities = [40] * len(bases)
+        qualities[9] = quality
+        apart = oracle_match.points("C", "C", quality) - oracle_match.points("T", "C", quality)
+        expected = ASSIGNED if apart >= 5 * 1024 else AMBIGUOUS
+        assert library.match((bases, qualities)).verdict == expected
+    # Rows of one sample do not compete.
+    same = Library(["ACGTACGTACNNN", "ACGTACGTATNNN"], [0, 0])
+    assert same.match((bases, [40] * 9 + [2] * 4)).verdict == ASSIGNED
+    # An N there is a mismatch for both.
+    unknown = library.match(high(bases[:9] + "N" + bases[10:], 20))
+    assert unknown.verdict == AMBIGUOUS
+
+
+@pytest.mark.skipif(cases(2) < 2, reason="too slow without the compiler")
+def test_random_reads_are_foreign() -> None:
+    rng = random.Random(7)
+    tags = [random_sequence(rng, 6) for _ in range(4)]
+    library = Library([tag.lower() + "cagtggtatcaacgcagagtNNNNtNNNNt" for tag in tags])
+    verdicts = Counter(
+        library.match(high(random_sequence(rng, 129), 30)).verdict for _ in range(5000)
+    )
+    assert verdicts == {UNMATCHED: 5000}
+
+
+# Both mates
+
+
+def check_both(library: Library, reads: tuple[Read, Read]) -> int:
+    verdict, row, *offsets = oracle_match.search_both(library.rows, reads)
+    found = library.match(*reads)
+    assert found.verdict == verdict
+    if verdict == ASSIGNED:
+        assert [found.row, found.offset_1, found.offset_2] == [row, *offsets]
+    return verdict
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_search_of_both_mates_is_the_full_scan(seed: int) -> None:
+    verdicts: Counter[int] = Counter()
+    for round_number in range(cases(25)):
+        rng = random.Random(f"both {seed} {round_number}")
+        first, samples = random_layouts(rng, anchored=False)
+        second, _ = random_layouts(rng, anchored=rng.random() < 0.3)
+        pairs = [(one, rng.choice([*second, ""])) for one in first]
+        library = Library(pairs, samples)
+        if library.patterns.posterior or not library.patterns.two_sided:
+            continue
+        for _ in range(cases(40)):
+            reads = random_read(rng, library.rows), random_read(rng, library.rows, 1)
+            verdicts[check_both(library, reads)] += 1
+    if sum(verdicts.values()) > 300:
+        assert min(verdicts[one] for one in (ASSIGNED, UNMATCHED, AMBIGUOUS)) > 10
+
+
+def test_the_slave_decides_between_equal_masters() -> None:
+    library = Library([("ACGTACGTNNNN", "TTGCATTGCA"), ("ACGTACGTNNNN", "CCATGCCATG")])
+    read = high("GACGTACGTAAAATTT")
+    assert library.match(read, high("ATTGCATTGCAG")).row == 0
+    assert library.match(read, high("CCATGCCATGAG")).row == 1
+    assert library.match(read, EMPTY).verdict == UNMATCHED
+
+
+# Anchored layouts: the posterior
+
+
+def check_posterior(
+    library: Library, reads: tuple[Read, Read], share: float, composition: dict[str, float]
+) -> int | None:
+    expected = oracle_match.posterior(library.rows, reads, share / (1 - share), composition)
+    if expected.doubt <= 0:
+        return None
+    found = library.match(*reads)
+    assert found.verdict in expected.verdicts
+    if found.verdict == ASSIGNED:
+        scores = [
+            sum(side.score(*read, 0) for side, read in zip(row.sides, reads, strict=True))
+            for row in library.rows
+            if row.sample == library.rows[expected.row].sample
+            and all(side.offsets(len(read[0])) for side, read in zip(row.sides, reads, strict=True))
+        ]
+        assert library.rows[found.row].sample == library.rows[expected.row].sample
+        own = library.rows[found.row].sides
+        assert max(scores) == sum(
+            side.score(*read, 0) for side, read in zip(own, reads, strict=True)
+        )
+        assert (found.offset_1, found.offset_2) == (0, 0)
+    return found.verdict
+
+
+@pytest.mark.parametrize("paired", [False, True])
+@pytest.mark.parametrize("seed", range(2))
+def test_posterior_is_that_of_floats(seed: int, paired: bool) -> None:
+    verdicts: Counter[int | None] = Counter()
+    for round_number in range(cases(30)):
+        rng = random.Random(f"posterior {seed} {paired} {round_number}")
+        layouts, samples = random_layouts(rng, anchored=True)
+        second = random_layouts(rng, anchored=True)[0]
+        pairs = [(one, rng.choice([*second, ""]) if paired else "") for one in layouts]
+        share = rng.choice([0.001, 0.02, 0.5, 0.9])
+        frequencies = rng.choice([EVEN, (0.1, 0.4, 0.4, 0.1), (0.05, 0.15, 0.2, 0.6)])
+        library = Library(pairs, samples, foreign_of(share, frequencies))
+        composition = dict(zip("ACGTN", (*frequencies, 0.25), strict=True))
+        for _ in range(cases(40)):
+            mate = random_read(rng, library.rows, 1) if paired else EMPTY
+            reads = random_read(rng, library.rows), mate
+            verdicts[check_posterior(library, reads, share, composition)] += 1
+    if sum(verdicts.values()) > 500:
+        assert min(verdicts[one] for one in (ASSIGNED, UNMATCHED, AMBIGUOUS)) > 50
+        assert verdicts[None] < sum(verdicts.values()) / 20
+
+
+def spread_tags(count: int, length: int, distance: int, rng: random.Random) -> list[str]:
+    """Return tags that differ from each other at `distance` positions or more."""
+    tags: list[str] = []
+    while len(tags) < count:
+        tag = random_sequence(rng, length)
+        if all(sum(a != b for a, b in zip(tag, one, strict=True)) >= distance for one in tags):
+            tags.append(tag)
+    return tags
+
+
+def test_many_short_tags_are_not_refused() -> None:
+    """A bar of bits would refuse all: 12.0 bits of a perfect read against 12.2."""
+    tags = spread_tags(48, 6, 2, random.Random(3))
+    library = Library([f"^{tag}NNNN" for tag in tags])
+    assert (oracle_match.bits_of(48) + oracle_match.bits_of(100)) / 1024 > 12.0
+    for number, tag in enumerate(tags):
+        for quality in (20, 25, 30, 40):
+            found = library.match(high(tag + "ACGTGATTACA", quality))
+            assert (found.verdict, found.row) == (ASSIGNED, number)
+
+
+@pytest.mark.parametrize("share", [0.001, 0.5, 0.9])
+@pytest.mark.parametrize("count", [1, 48, 384])
+def test_an_exact_tag_is_never_refused_for_the_number_of_rows(count: int, share: float) -> None:
+    tags = spread_tags(count, 6, 1, random.Random(5))
+    library = Library([f"^{tag}NNNN" for tag in tags], foreign=foreign_of(share, EVEN))
+    for number, tag in enumerate(tags[:20]):
+        qualities = [20] * 6 + [2] * 8
+        found = library.match((tag + "ACGTGATT", qualities))
+        near = any(
+            sum(a != b for a, b in zip(tag, one, strict=True)) == 1 for one in tags if one != tag
+        )
+        if near and count > 48:
+            # Another tag one base off may stand against it, a foreign read may not.
+            assert found.verdict in (ASSIGNED, AMBIGUOUS)
+        else:
+            assert (found.verdict, found.row) == (ASSIGNED, number)
+
+
+@pytest.mark.parametrize(("quality", "verdict"), [(20, ASSIGNED), (19, UNMATCHED)])
+def test_an_exact_tag_needs_q20(quality: int, verdict: int) -> None:
+    """Nine foreign reads of ten and 48 tags of six bases: 8.8 bits against 11.9."""
+    tags = spread_tags(48, 6, 2, random.Random(3))
+    library = Library([f"^{tag}NNNN" for tag in tags], foreign=foreign_of(0.9, EVEN))
+    for place in range(6):
+        qualities = [37] * 16
+        qualities[place] = quality
+        assert library.match((tags[7] + "ACGTACGTAC", qualities)).verdict == verdict
+
+
+def test_what_stands_against_a_sample_adds_up() -> None:
+    """Another tag at 1 : 147 and a foreign read at 1 : 147: each is allowed, both are not."""
+    read = "ACGTGATTACA", [37, 37, 37, 17] + [37] * 7
+    near, far = ["^ACGTNN", "^ACGANN"], ["^ACGTNN", "^TGCANN"]
+    often, seldom = foreign_of(0.46, EVEN), foreign_of(0.001, EVEN)
+    assert Library(near, foreign=seldom).match(read).verdict == ASSIGNED
+    assert Library(far, foreign=often).match(read).verdict == ASSIGNED
+    assert Library(near, foreign=often).match(read).verdict in (AMBIGUOUS, UNMATCHED)
+
+
+def test_one_mismatch_in_96_tags_of_eight_bases() -> None:
+    rng = random.Random(11)
+    tags = spread_tags(96, 8, 3, rng)
+    library = Library([f"^{tag}NNNN" for tag in tags], foreign=foreign_of(0.001, EVEN))
+    composition = dict.fromkeys("ACGTN", 0.25)
+    assigned = 0
+    for number, tag in enumerate(tags[: cases(96)]):
+        for place in range(8):
+            letter = rng.choice([one for one in "ACGT" if one != tag[place]])
+            bases = tag[:place] + letter + tag[place + 1 :] + "ACGTGATTACA"
+            qualities = [37] * len(bases)
+            qualities[place] = 20
+            reads = (bases, qualities), EMPTY
+            verdict = check_posterior(library, reads, 0.001, composition)
+            found = library.match(*reads)
+            assigned += found.verdict == ASSIGNED and found.row == number
+            assert verdict is not None or found.verdict != AMBIGUOUS
+    assert assigned == 8 * cases(96)
+
+
+def test_two_samples_with_one_tag_are_ambiguous() -> None:
+    library = Library(["^ACGTACGTNNNN", "^ACGTACGTNNNN"])
+    assert library.match(high("ACGTACGTAAAACC")).verdict == AMBIGUOUS
+    # Two rows of one sample with one tag are not.
+    assert Library(["^ACGTACGTNNNN"] * 2, [0, 0]).match(high("ACGTACGTAAAACC")).row == 0
+
+
+def test_a_layout_without_scored_bases_takes_all() -> None:
+    library = Library(["^NNNNNNNN"], foreign=foreign_of(0.9, EVEN))
+    for bases in ("ACGTACGTAC", "NNNNNNNN", ""):
+        assert library.match(high(bases, 2)).verdict == ASSIGNED
+    both = Library(["^NNNN", "^NNNN"])
+    assert both.match(high("ACGT")).verdict == AMBIGUOUS
+
+
+@given(read_strategy, read_strategy)
+@example(("", []), ("", []))
+def test_hostile_reads_against_anchored_pairs(first: Read, second: Read) -> None:
+    library = ANCHORED_PAIRS
+    check_posterior(library, (first, second), 0.02, dict.fromkeys("ACGTN", 0.25))
+
+
+ANCHORED_PAIRS = Library(
+    [("^ACGNNN", "^NNA"), ("^ACTNNN", "^NNRg"), ("^TTNNNNA", "")],
+    [0, 1, 1],
+    foreign_of(0.02, EVEN),
+)
+
+
+def near_places(rng: random.Random, count: int) -> tuple[Library, Read, list[int]]:
+    """A read that holds `count` layouts, more and less well, and where they begin."""
+    primer = random_sequence(rng, rng.randint(8, 28), rng.choice(["ACGT", "acgt", "ACGTacgt"]))
+    tags = spread_tags(3, 4, rng.choice([1, 3]), rng)
+    layouts = [
+        rng.choice(["", "^"] if tag == tags[2] else [""]) + primer + tag + "NNNN" for tag in tags
+    ]
+    library = Library(layouts, rng.choice([[0, 1, 2], [0, 1, 0]]))
+    bases, qualities, places = random_sequence(rng, rng.randint(0, 9)), [], []
+    rate = rng.choice([0, 0.05, 0.1, 0.2, 0.5])
+    for _ in range(count):
+        places.append(len(bases))
+        symbols = rng.choice(library.rows[: rng.choice([2, 3])]).sides[0].symbols
+        for letter in instance(rng, symbols) + random_sequence(rng, rng.randint(0, 9)):
+            wrong = rng.random() < rate
+            bases += rng.choice("ACGTN") if wrong else letter
+    low = rng.choice([[2], [2, 9, 10, 11, 12], [12, 23]])
+    wrong_low = rng.choice([0.3, 0.9])
+    qualities = [rng.choice(low) if rng.random() < wrong_low else 37 for _ in bases]
+    return library, (bases, qualities), places
+
+
+@pytest.mark.parametrize("count", [1, 2, 3])
+def test_layouts_at_several_places(count: int) -> None:
+    """Mismatches of low quality cost little, and a second place may be within the margin."""
+    verdicts: Counter[int] = Counter()
+    for round_number in range(cases(400)):
+        library, read, places = near_places(random.Random(f"{count} {round_number}"), count)
+        verdicts[check_search(library, read, [*places, 1, 400])] += 1
+    if sum(verdicts.values()) == 400:
+        assert min(verdicts[one] for one in (ASSIGNED, UNMATCHED, AMBIGUOUS)) > 20

@@ -1,0 +1,200 @@
+"""Data outputs have the same bytes however a library is run.
+
+The product of knobs runs on small libraries with the sizes of groups, cells and row groups scaled
+down, so that 64 buckets have something in them; a few runs keep the real sizes. What shows that
+these comparisons can fail is in test_sameness_guards.py.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+
+import sameness_fixture
+from pipeline import Knobs, Library, Run, run_pipeline
+from sameness_fixture import BLOCK, CLEAN, HOT_READS, Base, Watch
+from umimill import assemble, gather, tables
+from umimill.blockfile import BlockWriter
+
+# Fixtures.
+bases = sameness_fixture.bases
+folder = sameness_fixture.folder
+large = sameness_fixture.large
+scaled = sameness_fixture.scaled
+watch = sameness_fixture.watch
+
+
+def row_groups(run: Run) -> int:
+    """Return the row groups of the table that has most."""
+    names = [name for name in run.outputs if name.endswith(".parquet")]
+    return max(pq.ParquetFile(run.outputs[name]).num_row_groups for name in names)
+
+
+@pytest.mark.parametrize("kind", ["single", "paired"])
+def test_base_run_has_what_the_product_needs(kind: str, bases: Callable[[str], Base]) -> None:
+    base = bases(kind)
+    run, water = base.run, "samples/water/water"
+    per_sample = len(run.library.samples) * (5 if kind == "paired" else 4)
+    assert len(run.outputs) == per_sample + (2 if kind == "paired" else 1) + 3
+    deepest = {
+        sample: max((row["reads"] for row in run.molecules(sample)), default=0)
+        for sample in run.library.samples
+    }
+    assert deepest["hot"] > HOT_READS * 0.8 > 1000
+    assert deepest["water"] == 0
+    assert run.line("assigned", "water") == 0
+    assert run.molecules("water") == []
+    ledger = run.outputs[f"{water}.ledger.tsv"].read_text().splitlines()
+    assert "checkout\tL1\twater\tassigned\t0" in ledger
+    assert all(run.line("assigned", sample) > 3000 for sample in ("hot", "b.1", "A"))
+    assert run.line("unmatched") > 100
+    assert run.records("water") == []
+    units = json.loads((run.folder / "results/metrics/L1/provenance.json").read_text())["units"]
+    levels = [len(unit["quality_levels"]) for unit in units]
+    assert (levels[0], levels[2]) == (4, 4)
+    assert levels[1] > 10
+
+
+@pytest.mark.parametrize("parts", [1, 2, 5])
+@pytest.mark.parametrize("spill", [False, True], ids=["fits", "spills"])
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize("buckets", [1, 3, 16, 64])
+@pytest.mark.parametrize("kind", ["single", "paired"])
+def test_same_bytes(
+    kind: str,
+    buckets: int,
+    threads: int,
+    spill: bool,
+    parts: int,
+    bases: Callable[[str], Base],
+    scaled: Watch,
+    folder: Path,
+) -> None:
+    base = bases(kind)
+    knobs = Knobs(
+        buckets=buckets,
+        parts=parts,
+        threads=threads,
+        # Three to twenty flushes a unit, of other sizes in every cell.
+        staging_bytes=(300_000 if spill else 900_000) // parts,
+        table_bytes=1 if spill else None,
+        batch_bytes=1 if spill else None,
+        record_block=BLOCK,
+    )
+    scaled.clear()
+    run = run_pipeline(base.library, folder, knobs)
+
+    checkouts = run.of("checkout")
+    assert len(checkouts) == 3 * parts
+    assert min(job["counters"]["flushes"] for job in checkouts) >= 2
+    assert (run.total("tally", "umi_spill_bytes") > 0) == spill
+    assert (scaled.streamed > 0) == spill
+    assert scaled.streamed_pieces >= 2 * scaled.streamed
+    assert sum(job["reads"] > 0 for job in run.of("assemble")) >= buckets * 2 // 3
+    # Two cells under way at once, so that one could be written before the other.
+    assert max(scaled.cells) >= 2
+    assert row_groups(run) >= 3
+    assert run.hashes() == base.hashes
+
+
+def test_the_data_alone_decide_whatever_is_asked_of_the_run(
+    bases: Callable[[str], Base], scaled: Watch, folder: Path
+) -> None:
+    # Filters move the books and the records: with them, too, knobs move nothing.
+    library = replace(bases("paired").library, minimum_reads=3, minimum_umi_quality=12, floor=1e-6)
+    other = replace(CLEAN, buckets=16, parts=2, threads=2, staging_bytes=1, table_bytes=1,
+                    batch_bytes=1)  # fmt: skip
+    first = run_pipeline(library, folder / "first", CLEAN)
+    second = run_pipeline(library, folder / "second", other)
+    assert first.hashes() == second.hashes()
+    assert first.hashes() != bases("paired").hashes
+    assert first.line("low_umi_quality", "A") > 0
+    assert first.line("below_filter", "A", "assemble") > 0
+
+
+def test_streamed_reads_that_grow(
+    scaled: Watch, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # The last of four flushes brings a few reads of the large key that are longer than its sums are
+    # wide: they must grow and keep all, those of a barcode that no few reads are sure of, too.
+    monkeypatch.setattr(assemble, "CELL_READS", 100)
+    rng = np.random.default_rng(5)
+    letters = np.frombuffer(b"ACGT", np.uint8)
+    template = rng.choice(letters, 2100)
+    lines = []
+    for number in range(1000):
+        deep = number % 10 > 0 if number < 700 else number % 60 == 1
+        umi = b"ACGTACGT" if deep else rng.choice(letters, 8).tobytes()
+        length = (20 + number // 4 if number < 768 else 2 * number) - number % 7
+        read = umi + template[:length].tobytes()
+        qualities = rng.integers(35, 74, len(read)).astype(np.uint8).tobytes()
+        lines.append(b"@r%d\n%s\n+\n%s\n" % (number, read, b"#" * 8 + qualities[8:]))
+    reads = folder / "long.fastq"
+    reads.write_bytes(b"".join(lines))
+    library = Library([("S", "^N{8}", None)], {"L1": (reads,)})
+    whole = run_pipeline(library, folder / "whole")
+    assert scaled.streamed == 0
+    pieces = run_pipeline(library, folder / "pieces", Knobs(staging_bytes=1, batch_bytes=1))
+    assert scaled.streamed > 0
+    assert max(row["length_1"] for row in whole.molecules("S")) > 1900
+    assert pieces.hashes() == whole.hashes()
+
+
+# -- real sizes ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "knobs",
+    [
+        Knobs(buckets=1, parts=2, threads=2, staging_bytes=1, table_bytes=1, batch_bytes=1),
+        Knobs(buckets=16, threads=2, staging_bytes=1 << 20, batch_bytes=1),
+        Knobs(buckets=5, parts=2, table_bytes=1),
+    ],
+    ids=["one", "many", "few"],
+)
+def test_same_bytes_at_real_sizes(knobs: Knobs, large: Base, watch: Watch, folder: Path) -> None:
+    watch.clear()
+    run = run_pipeline(large.library, folder, knobs)
+    assert (watch.streamed > 0) == (knobs.batch_bytes == 1)
+    assert sum(job["reads"] > 0 for job in run.of("checkout")) >= 1 + 2 * (knobs.parts - 1)
+    assert run.hashes() == large.hashes
+
+
+def test_three_row_groups_of_the_real_size_are_cut_alike(tmp_path: Path) -> None:
+    count = 2 * tables.ROW_GROUP_ROWS + 4321
+    rng = np.random.default_rng(3)
+    rows = np.zeros(count, assemble.MOLECULE)
+    rows["key"] = np.arange(count, dtype=np.uint64) << np.uint64(64 - 24)
+    rows["umi_length"], rows["length_1"], rows["called"] = 12, 90, 90
+    rows["reads"] = rng.integers(1, 50, count)
+    rows["error_sum"] = rng.integers(0, 1 << 40, count)
+    rows["quality_sum_1"] = rng.integers(90 * 2, 90 * 41, count)
+    written = []
+    for name, cuts in (
+        ("whole", []),
+        ("halves", [count // 2]),
+        ("many", sorted(set(rng.integers(1, count, 40).tolist()))),
+    ):
+        pieces = []
+        for start, stop in itertools.pairwise([0, *cuts, count]):
+            path = tmp_path / f"{name}.{start}"
+            with BlockWriter(path) as writer:
+                writer.add("molecules", rows[start:stop])
+                writer.finish({})
+            pieces.append([str(path), 0, stop - start])
+        path = tmp_path / f"{name}.parquet"
+        entry = {"sample": "S1", "molecules": pieces}
+        gather.write_molecules(entry, path, paired=False, minimum_reads=1)
+        written.append(hashlib.sha256(path.read_bytes()).hexdigest())
+    file = pq.ParquetFile(tmp_path / "many.parquet")
+    groups = [file.metadata.row_group(group).num_rows for group in range(file.num_row_groups)]
+    assert groups == [1 << 17, 1 << 17, 4321]
+    assert len(set(written)) == 1
