@@ -220,8 +220,8 @@ def test_the_same_lane_twice_is_refused(tmp_path: Path, ending: str) -> None:
     with pytest.raises(UmimillError) as caught:
         run_checkout(library)
     assert str(caught.value) == (
-        f"{tmp_path}/3.{ending}: begins with the same 10,000 templates as unit lane1, the same lane "
-        "given twice; remove unit lane3 or lane1 from the units sheet"
+        f"{tmp_path}/3.{ending}: begins with the same 10,000 templates as {tmp_path}/1.fq, the "
+        "same lane given twice; remove unit lane3 or lane1 from the units sheet"
     )
     assert not [name for name in files_below(tmp_path / "run") if "partition/lane3" in name]
 

@@ -157,10 +157,11 @@ def check_distinct(reads: Path, unit: str, probes: Mapping[str, Path]) -> None:
     for other, path in probes.items():
         if other == unit or own is None:
             return
-        if read_json(path)["digest"] == own:
+        found = read_json(path)
+        if found["digest"] == own:
             raise UmimillError(
-                f"{reads}: begins with the same 10,000 templates as unit {other}, the same lane "
-                f"given twice; remove unit {unit} or {other} from the units sheet"
+                f"{reads}: begins with the same 10,000 templates as {found['reads'][0]}, the same "
+                f"lane given twice; remove unit {unit} or {other} from the units sheet"
             )
 
 

@@ -97,6 +97,7 @@ def probe(
     write_json(
         output,
         {
+            "reads": [str(path) for path in reads],
             "templates": templates,
             "quality_offset": offset,
             "quality_levels": [byte - offset for byte in np.flatnonzero(qualities).tolist()],
