@@ -110,9 +110,9 @@ class Template:
         return self.cell + self.umi
 
     @property
-    def order(self) -> tuple[int, str]:
+    def order(self) -> tuple[int, str, int]:
         """What rows are sorted by: unequal lengths sort as strings, the shorter first."""
-        return self.sample, self.barcode
+        return self.sample, self.barcode, len(self.cell)
 
 
 def pack_cold(row: Template, levels: Sequence[int] | None) -> list[int]:

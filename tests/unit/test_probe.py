@@ -22,6 +22,7 @@ def probed(folder: Path, reads: list[Path], layouts: Any = LAYOUTS) -> dict[str,
     probe(reads, layouts, output, meter)
     found = json.loads(output.read_text())
     assert meter.reads == found["templates"]
+    assert found.pop("reads") == [str(path) for path in reads]
     return found
 
 

@@ -120,7 +120,7 @@ def arguments(cell: Cell, baselines: dict[str, int]) -> list[str]:
     if cell.small:
         found += ["--set-resources"]
         found += [
-            f"{stage}:mem_mb={baseline // 1_000_000 + 1 + LEAST_BUDGET_MB}"
+            f"{stage}:mem_mb={baseline // 1_000_000 + 3 + LEAST_BUDGET_MB}"
             for stage, baseline in baselines.items()
             if stage in ("checkout", "tally", "assemble")
         ]

@@ -33,8 +33,8 @@ FAMILY = np.dtype(
 )
 READ_ROWS = 1 << 15
 MERGE_ROWS = 1 << 14
-# Merging makes a third table as large as the two: at most half the memory may be tables.
-TABLE_SHARE = 0.4
+# Merging makes a third table as large as the two, and what is read needs room as well.
+TABLE_SHARE = 0.3
 
 Table = npt.NDArray[Any]
 
