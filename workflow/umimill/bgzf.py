@@ -1,16 +1,21 @@
-"""BGZF out: blocks that end where the caller says, the same bytes on every machine."""
+"""BGZF out: blocks that end where the caller says, the same bytes on every machine.
+
+Compared between models of x86-64 from SSE 4.2 on, without which numpy does not run; not on aarch64.
+"""
 
 from __future__ import annotations
 
 import struct
+from collections.abc import Iterator
 
 import numpy as np
 import numpy.typing as npt
 from isal import igzip_lib, isal_zlib
 
-# isal's level 0 is as fast as its level 1 and takes 53 bytes a record instead of 47. But levels 1
-# and 2 read memory that nothing has set: about one block in a thousand differed from run to run (a
-# test keeps watch). Level 3 gives other bytes on other CPU models.
+# Levels 1 and 2 are not safe as they are (see deflate.py), and level 3 gives other bytes on other
+# CPU models. Level 1 made safe takes 12% fewer bytes but 29% more CPU time (consensus of the q4
+# corpus: 53.6 B and 0.395 us a record, level 0: 60.8 B and 0.307 us). How to measure that, and how
+# bytes were compared between CPU models, is in tests/benchmark/gzip_levels.py.
 LEVEL = 0
 # What htslib puts into a block at most: deflate can then not outgrow the 64 kB of its length field.
 BLOCK_BYTES = 65280
@@ -34,6 +39,23 @@ def compress_block(data: memoryview) -> bytes:
     return b"".join((header, body, _TRAILER.pack(isal_zlib.crc32(data), len(data))))
 
 
+def cut_blocks(ends: npt.NDArray[np.int64]) -> Iterator[tuple[int, int]]:
+    """Yield where blocks start and stop: as full as whole records make them.
+
+    Args:
+        ends: i64[records], where each record ends. One longer than a block is cut.
+    """
+    start = 0
+    total = int(ends[-1]) if ends.size else 0
+    while start < total:
+        last = int(np.searchsorted(ends, start + BLOCK_BYTES, side="right")) - 1
+        stop = int(ends[last]) if last >= 0 else 0
+        if stop <= start:
+            stop = min(start + BLOCK_BYTES, total)
+        yield start, stop
+        start = stop
+
+
 def compress_records(text: npt.NDArray[np.uint8], ends: npt.NDArray[np.int64]) -> list[bytes]:
     """Compress records to blocks, none of which cuts a record that fits into one.
 
@@ -44,15 +66,5 @@ def compress_records(text: npt.NDArray[np.uint8], ends: npt.NDArray[np.int64]) -
     Returns:
         Blocks; the bytes depend on the records alone.
     """
-    blocks = []
     view = memoryview(text)
-    start = 0
-    total = int(ends[-1]) if ends.size else 0
-    while start < total:
-        last = int(np.searchsorted(ends, start + BLOCK_BYTES, side="right")) - 1
-        stop = int(ends[last]) if last >= 0 else 0
-        if stop <= start:
-            stop = min(start + BLOCK_BYTES, total)
-        blocks.append(compress_block(view[start:stop]))
-        start = stop
-    return blocks
+    return [compress_block(view[start:stop]) for start, stop in cut_blocks(ends)]

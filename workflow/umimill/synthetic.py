@@ -13,7 +13,8 @@ from statistics import NormalDist
 
 import numpy as np
 import numpy.typing as npt
-from isal import isal_zlib
+
+from umimill.deflate import GZIP, deflate
 
 Bytes = npt.NDArray[np.uint8]
 Integers = npt.NDArray[np.int64]
@@ -191,12 +192,9 @@ def write_gzip(path: Path, blocks: Iterable[bytes]) -> None:
     name when it is complete.
     """
     unfinished = path.with_name(path.name + ".unfinished")
-    packer = isal_zlib.compressobj(1, isal_zlib.DEFLATED, 31)
     try:
         with unfinished.open("wb") as handle:
-            for block in blocks:
-                handle.write(packer.compress(block))
-            handle.write(packer.flush())
+            handle.writelines(deflate(blocks, GZIP))
         os.replace(unfinished, path)
     finally:
         unfinished.unlink(missing_ok=True)
