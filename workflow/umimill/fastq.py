@@ -1,24 +1,25 @@
 """FASTQ in: text in large reused buffers, records as offset tables, never as objects.
 
-Knows: gzip or plain by content, truncation, record numbers, what is legal in a record.
+Knows: truncation, record numbers, what is legal in a record, mates.
 Does not know: layouts, barcodes, samples.
 """
 
 from __future__ import annotations
 
 import zlib
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, closing
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 from isal import igzip, isal_zlib
 
-from umimill.errors import FastqError, UmimillError
+from umimill.errors import FastqError
+from umimill.gzipped import check_end, open_text, text_before_damage
 from umimill.kernels import fastq as kernels
 
 Bytes = npt.NDArray[np.uint8]
@@ -33,15 +34,6 @@ PADDING_BYTES = 64
 # A record is given up as endless (not FASTQ, or one line) at this size.
 MAXIMUM_RECORD_BYTES = 1 << 28
 
-GZIP_MAGIC = b"\x1f\x8b"
-OTHER_FORMATS = {
-    b"BZh": "bzip2",
-    b"\xfd7zXZ": "xz",
-    b"\x28\xb5\x2f\xfd": "zstd",
-    b"BAM\x01": "BAM",
-    b"CRAM": "CRAM",
-}
-
 _PROBLEMS = {
     kernels.SCAN_NO_AT: "the first line of a record does not begin with @",
     kernels.SCAN_NO_PLUS: (
@@ -51,6 +43,9 @@ _PROBLEMS = {
     kernels.SCAN_CUT: "the file ends inside this record; fetch it again",
     kernels.SCAN_BLANK: "a blank line between records; remove it",
 }
+_FOLLOWED = (
+    "what follows the gzip data here is of another kind; cut it off, or fetch the file again"
+)
 
 
 def base_codes() -> Bytes:
@@ -88,26 +83,6 @@ class Chunk:
     first_record: int
 
 
-def open_text(path: Path) -> IO[bytes]:
-    """Open a FASTQ file, plain or gzip by its first bytes.
-
-    Raises:
-        FastqError: where the content is of another format.
-    """
-    raw = path.open("rb", buffering=0)
-    magic = raw.read(8)
-    raw.seek(0)
-    for signature, name in OTHER_FORMATS.items():
-        if magic.startswith(signature):
-            raw.close()
-            raise UmimillError(f"{path}: this is {name}; give FASTQ as plain text or gzip")
-    if magic.startswith(GZIP_MAGIC):
-        raw.close()
-        opened: IO[bytes] = igzip.open(path, "rb")
-        return opened
-    return raw
-
-
 class FastqReader:
     """Reads a FASTQ file chunk by chunk into one buffer.
 
@@ -140,7 +115,7 @@ class FastqReader:
         self._ended = False
         self._damage = ""
         self._fault = ""
-        self._rest: Iterator[bytes] | None = None
+        self._rest: Generator[bytes, None, bool] | None = None
         self._piece = b""
         self._turned = False
         self._next_record = 0
@@ -196,11 +171,11 @@ class FastqReader:
                 self._fault = f"the gzip data is damaged here or before ({error}); fetch it again"
             self._rest = text_before_damage(self.path, self.text_bytes)
         while not self._piece:
-            piece = next(self._rest, None)
-            if piece is None:
-                self._damage = self._fault
+            try:
+                self._piece = next(self._rest)
+            except StopIteration as end:
+                self._damage = _FOLLOWED if end.value else self._fault
                 return 0
-            self._piece = piece
         taken = self._piece[: len(view)]
         view[: len(taken)] = taken
         self._piece = self._piece[len(taken) :]
@@ -265,23 +240,6 @@ class FastqReader:
         raise self._error(line, f"{shown} at column {column + 1} {what}")
 
 
-def text_before_damage(path: Path, start: int) -> Iterator[bytes]:
-    """Yield the text of a gzip file from byte `start` up to where it is cut or damaged."""
-    inflater = zlib.decompressobj(31)
-    with path.open("rb") as file:
-        while data := file.read(1 << 16):
-            while data:
-                try:
-                    piece = inflater.decompress(data)
-                except zlib.error:
-                    return
-                yield piece[min(start, len(piece)) :]
-                start = max(0, start - len(piece))
-                data = inflater.unused_data
-                if inflater.eof and data:
-                    inflater = zlib.decompressobj(31)
-
-
 @dataclass
 class TemplateChunk:
     """Templates in memory: reads, or pairs with both mates.
@@ -325,7 +283,11 @@ def read_templates(paths: tuple[Path, ...], **options: Any) -> Iterator[Template
 
     Raises:
         FastqError: also where one file has more records, or mates are named differently.
+        UmimillError: where a file is of another format, or a file without mates was cut.
     """
+    if len(paths) == 1:
+        # Of two files each shows whether the other is whole.
+        check_end(paths[0])
     with ExitStack() as stack:
         readers = [stack.enter_context(closing(FastqReader(path, **options))) for path in paths]
         pending: list[Chunk | None] = [None] * len(readers)
