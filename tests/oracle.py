@@ -87,6 +87,12 @@ def read_name(header: bytes) -> bytes:
     return name[:-2] if name[-2:] in (b"/1", b"/2") else name
 
 
+def mate_number(header: bytes) -> int:
+    """1 or 2 where the name has /1 or /2 behind it, else 0."""
+    rest = header[len(read_name(header)) :]
+    return int(rest[1:2]) if rest.startswith(b"/") else 0
+
+
 # Packed rows
 
 

@@ -101,6 +101,11 @@ SAME_NAMES = [
     (b"M1:5:FC:1:11:2:3 1:N:0:ACGT", b"M1:5:FC:1:11:2:3 2:N:0:ACGT"),
     (b"a\tRX:Z:AC", b"a second"),
     (b"HWI:1:2#ACGT/1", b"HWI:1:2#ACGT/2"),
+    (b"a/1", b"a/1"),
+    (b"a/2", b"a/2"),
+    (b"a", b"a/1"),
+    (b"a/2", b"a"),
+    (b"a/1", b"a /2"),
     (b"", b""),
 ]
 OTHER_NAMES = [
@@ -136,6 +141,30 @@ def test_mates_of_other_names(tmp_path: Path, names: tuple[bytes, bytes]) -> Non
         assert error.message == (
             f"mates are named differently: {shown[0]} in {paths[0]}, {shown[1]} here; the files "
             "are out of step"
+        )
+
+
+@pytest.mark.parametrize(
+    "names",
+    [
+        (b"a/2", b"a/1"),
+        (b"a/2 length=10", b"a/1 length=12"),
+        (b"a/2\tRX:Z:AC", b"a/1\tRX:Z:AC"),
+        (b"/2", b"/1"),
+    ],
+)
+def test_swapped_files(tmp_path: Path, names: tuple[bytes, bytes]) -> None:
+    paths = [
+        write_fastq(tmp_path / f"R{side}.fq", [(b"s", b"A", b"I")] * 6 + [(name, b"C", b"I")])
+        for side, name in enumerate(names)
+    ]
+    for chunk_records in (1, 4, 100):
+        error = refusal(paths, chunk_records=chunk_records)
+        assert place(error) == ("R1.fq", 7, 25)
+        shown = [name.split()[0].decode() for name in names]
+        assert error.message == (
+            f"the files are swapped: {shown[0]} in {paths[0]}, {shown[1]} here; exchange read1 "
+            "and read2 in the units sheet (a barcode on read 2 has its layout in layout_read2)"
         )
 
 

@@ -330,7 +330,7 @@ def _check_ends(paths: tuple[Path, ...], pending: list[Chunk | None], taken: lis
 
 def _text(chunk: Chunk, record: int) -> str:
     start, stop = chunk.records[record, :2]
-    return chunk.buffer[start:stop].tobytes().decode("latin-1").partition(" ")[0]
+    return chunk.buffer[start:stop].tobytes().decode("latin-1").replace("\t", " ").partition(" ")[0]
 
 
 def _check_names(paths: tuple[Path, ...], mate_1: Chunk, mate_2: Chunk) -> None:
@@ -340,10 +340,11 @@ def _check_names(paths: tuple[Path, ...], mate_1: Chunk, mate_2: Chunk) -> None:
     if record < 0:
         return
     number = mate_1.first_record + record
-    raise FastqError(
-        str(paths[1]),
-        number + 1,
-        4 * number + 1,
-        f"mates are named differently: {_text(mate_1, record)} in {paths[0]}, "
-        f"{_text(mate_2, record)} here; the files are out of step",
-    )
+    name_1, name_2 = _text(mate_1, record), _text(mate_2, record)
+    if name_1.endswith("/2") and name_1[:-1] == name_2[:-1]:
+        what = f"the files are swapped: {name_1} in {paths[0]}, {name_2} here; exchange read1 and "
+        what += "read2 in the units sheet (a barcode on read 2 has its layout in layout_read2)"
+    else:
+        what = f"mates are named differently: {name_1} in {paths[0]}, {name_2} here; the files "
+        what += "are out of step"
+    raise FastqError(str(paths[1]), number + 1, 4 * number + 1, what)

@@ -118,19 +118,32 @@ def name_length(buffer: Any, start: int, stop: int) -> int:
 
 
 @kernel
+def mate_number(buffer: Any, end: int, stop: int) -> int:
+    """Return 1 or 2 where /1 or /2 follows a name that ends at `end`, else 0."""
+    if stop - end < 2 or buffer[end] != SLASH:
+        return 0
+    return int(buffer[end + 1]) - 48
+
+
+@kernel
 def first_other_name(
     buffer_1: Any, records_1: Any, buffer_2: Any, records_2: Any, count: int
 ) -> int:
-    """Return the first of `count` records whose mates are named differently, or -1."""
+    """Return the first of `count` records whose mates are named differently or /2 and /1, or -1."""
     for index in range(count):
-        start_1 = records_1[index, NAME_START]
-        start_2 = records_2[index, NAME_START]
-        length = name_length(buffer_1, start_1, records_1[index, NAME_STOP])
-        if length != name_length(buffer_2, start_2, records_2[index, NAME_STOP]):
+        start_1, stop_1 = records_1[index, NAME_START], records_1[index, NAME_STOP]
+        start_2, stop_2 = records_2[index, NAME_START], records_2[index, NAME_STOP]
+        length = name_length(buffer_1, start_1, stop_1)
+        if length != name_length(buffer_2, start_2, stop_2):
             return index
         for offset in range(length):
             if buffer_1[start_1 + offset] != buffer_2[start_2 + offset]:
                 return index
+        if (
+            mate_number(buffer_1, start_1 + length, stop_1) == 2
+            and mate_number(buffer_2, start_2 + length, stop_2) == 1
+        ):
+            return index
     return -1
 
 
