@@ -25,14 +25,17 @@ from stage_fixture import (
     random_reads,
     read_records,
     run_checkout,
+    run_probes,
     slow_settings,
     write_fastq,
 )
+from umimill import checkout as checkout_module
 from umimill.bgzf import EOF_BLOCK
-from umimill.checkout import Part
-from umimill.errors import UmimillError
+from umimill.checkout import Part, checkout
+from umimill.errors import FastqError, UmimillError
 from umimill.fastq import TemplateChunk
 from umimill.gather import gather_unmatched
+from umimill.partition import HOT
 
 # -- parts -----------------------------------------------------------------------------------------
 
@@ -224,6 +227,47 @@ def test_the_same_lane_twice_is_refused(tmp_path: Path, ending: str) -> None:
         "same lane given twice; remove unit lane3 or lane1 from the units sheet"
     )
     assert not [name for name in files_below(tmp_path / "run") if "partition/lane3" in name]
+
+
+def test_the_same_lane_is_named_by_one_part(tmp_path: Path) -> None:
+    record = (b"r", b"ACGTAAAAAAC", b"I" * 11)
+    reads = [write_fastq(tmp_path / f"{number}.fq", [record]) for number in "12"]
+    library = Library(tmp_path / "run", LAYOUTS, {"u1": reads[:1], "u2": reads[1:]})
+    probes = run_probes(library)
+    for index in range(3):
+        part, meter = Part(1, index, 3), new_meter("checkout")
+        output = tmp_path / f"{index}.rows"
+        if index:
+            checkout(reads[1:], LAYOUTS, probes, "u2", part, output, meter)
+            continue
+        with pytest.raises(UmimillError, match="the same lane given twice"):
+            checkout(reads[1:], LAYOUTS, probes, "u2", part, output, meter)
+
+
+@pytest.mark.parametrize("most", [400, 401, 599, 600])
+def test_more_records_than_can_be_numbered(
+    tmp_path: Path, most: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each part refuses what it owns beyond the limit, and no other part complains."""
+    assert np.iinfo(HOT["record"]).max + 1 == checkout_module.MOST_RECORDS
+    monkeypatch.setattr(checkout_module, "MOST_RECORDS", most)
+    reads = random_reads(np.random.default_rng(8), 600, [b"ACGT"])
+    library = library_of(tmp_path, LAYOUTS, reads)
+    probes = run_probes(library)
+    for index in range(3):
+        output, meter = tmp_path / f"{index}.rows", new_meter("checkout")
+        case = (library.units["u1"], LAYOUTS, probes, "u1", Part(0, index, 3, 200), output, meter)
+        if most == 600 or index < 2:
+            checkout(*case)
+            continue
+        with pytest.raises(FastqError) as caught:
+            checkout(*case)
+        assert str(caught.value) == (
+            f"{library.units['u1'][0]}, record {most + 1} (line {4 * most + 1:,}): a unit holds "
+            f"at most {most} records; split it into two units"
+        )
+        assert not output.exists()
+        assert not list(tmp_path.glob(".*.tmp"))
 
 
 def test_empty_units_are_not_the_same_lane(tmp_path: Path) -> None:

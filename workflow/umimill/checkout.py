@@ -15,7 +15,7 @@ import numpy as np
 
 from umimill.bgzf import compress_records
 from umimill.blockfile import BlockWriter
-from umimill.errors import UmimillError
+from umimill.errors import FastqError, UmimillError
 from umimill.fastq import TemplateChunk, read_ahead, read_templates
 from umimill.files import read_json
 from umimill.kernels import cut
@@ -25,7 +25,7 @@ from umimill.kernels.match import Foreign
 from umimill.layout import leaf_widths, sample_layouts
 from umimill.matching import Matcher
 from umimill.metrics import Meter
-from umimill.partition import Leaves, PartitionWriter, Staging
+from umimill.partition import MOST_RECORDS, Leaves, PartitionWriter, Staging
 
 RECORD_BLOCK = 8192
 LIBRARY_LINES = {"unmatched": verdicts.UNMATCHED, "ambiguous": verdicts.AMBIGUOUS}
@@ -102,10 +102,11 @@ def checkout(
         staging_bytes: memory for the rows of a flush; None takes it from the budget.
 
     Raises:
-        FastqError: what is wrong with the reads.
+        FastqError: what is wrong with the reads, or there are too many to number.
         UmimillError: where two units hold the same reads.
     """
-    check_distinct(reads[0], unit, probes)
+    if part.index == 0:
+        check_distinct(reads[0], unit, probes)
     probe = read_json(probes[unit])
     samples, rows = sample_layouts(layouts)
     foreign = Foreign(probe["foreign_prior"], np.array(probe["base_scores"], np.int64))
@@ -130,6 +131,7 @@ def checkout(
     ):
         for chunk in _timed_chunks(reads, meter, options):
             for start, stop in part.ranges(chunk):
+                _check_number(reads[0], chunk.first_record + stop)
                 found = _stage_range(matcher, chunk, start, stop, staging, writer, meter)
                 refused.add(chunk, found, start, stop, part.record_block)
                 meter.reads += stop - start
@@ -148,7 +150,7 @@ def checkout(
 def check_distinct(reads: Path, unit: str, probes: Mapping[str, Path]) -> None:
     """Refuse a unit that begins with the same 10,000 templates as one before it.
 
-    Only the later of two complains, so that it is said once.
+    Only the later of two complains, and of its parts the first, so that it is said once.
 
     Raises:
         UmimillError: naming the file and the two units.
@@ -163,6 +165,16 @@ def check_distinct(reads: Path, unit: str, probes: Mapping[str, Path]) -> None:
                 f"{reads}: begins with the same 10,000 templates as {found['reads'][0]}, the same "
                 f"lane given twice; remove unit {unit} or {other} from the units sheet"
             )
+
+
+def _check_number(reads: Path, records: int) -> None:
+    if records > MOST_RECORDS:
+        raise FastqError(
+            str(reads),
+            MOST_RECORDS + 1,
+            4 * MOST_RECORDS + 1,
+            f"a unit holds at most {MOST_RECORDS:,} records; split it into two units",
+        )
 
 
 def _timed_chunks(

@@ -35,6 +35,8 @@ HOT = np.dtype(
         ("cell_length", "u1"),
     ]
 )
+# What `record` can number.
+MOST_RECORDS = 1 << 32
 FLUSH = np.dtype(
     [
         ("rows", "<i8"),
