@@ -68,6 +68,57 @@ def test_faults_of_units(rows: str, lines: list[str], monkeypatch: pytest.Monkey
     assert problems() == [f"config/units.tsv, {line}" for line in lines]
 
 
+IN_OUTPUTS = {
+    "results/a.fq": "results",
+    "./results//samples/S1/a.fq": "results",
+    "results/gone.fq": "results",
+    "data/../results/a.fq": "results",
+    "results/samples/../a.fq": "results",
+    "{here}/results/a.fq": "results",
+    "link.fq": "results",
+    "chain.fq": "results",
+    "folder/a.fq": "results",
+    "folder/samples/../a.fq": "results",
+    # Neither may a link among the outputs be taken for an input.
+    "results/out.fq": "results",
+    "logs/a.fq": "logs",
+    "benchmarks/a.fq": "benchmarks",
+}
+
+
+@pytest.mark.parametrize("turned", [False, True])
+@pytest.mark.parametrize("path", IN_OUTPUTS)
+def test_a_file_among_the_outputs(path: str, turned: bool, tmp_path: Path) -> None:
+    if turned:
+        # A run whose results lie on another device.
+        Path("scratch/deep").mkdir(parents=True)
+        os.symlink("scratch/deep", "results")
+    for folder in ("data", "results/samples/S1", "logs", "benchmarks"):
+        Path(folder).mkdir(parents=True)
+    for file in ("results/a.fq", "results/samples/S1/a.fq", "logs/a.fq", "benchmarks/a.fq"):
+        Path(file).write_text("")
+    os.symlink("results/a.fq", "link.fq")
+    os.symlink("link.fq", "chain.fq")
+    os.symlink("results", "folder")
+    os.symlink("../a1.fq" if not turned else "../../a1.fq", "results/out.fq")
+    named = path.format(here=tmp_path)
+    write(f"library unit read1 read2\nL1 u1 a2.fq {named}\n", "library sample layout\nL1 S1 N\n")
+    shown = named if len(named) <= 80 else named[:77] + "..."
+    assert problems() == [
+        f"config/units.tsv, row 1: read2 '{shown}' lies in {IN_OUTPUTS[path]}, where the run "
+        "writes; move it elsewhere"
+    ]
+
+
+@pytest.mark.parametrize("path", ["results.fq", "results2/a.fq", "data/results/a.fq"])
+def test_a_file_beside_the_outputs(path: str) -> None:
+    for folder in ("results", "results2", "data/results"):
+        Path(folder).mkdir(parents=True)
+    Path(path).write_text("")
+    write(f"library unit read1\nL1 u1 {path}\n", "library sample layout\nL1 S1 N\n")
+    assert problems() == []
+
+
 @pytest.mark.parametrize(("rows", "lines"), transcript("samples_faults.txt"))
 def test_faults_of_samples(rows: str, lines: list[str]) -> None:
     write(samples=f"library sample layout layout_read2 layout_index1 layout_index2\n{rows}\n")

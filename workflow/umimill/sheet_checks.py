@@ -11,6 +11,7 @@ from umimill.errors import UmimillError, one_line
 from umimill.sheets import Finding, Row, Table, clean, file_fault, show, span
 
 _ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
+_WRITTEN = ("results", "logs", "benchmarks")  # all that a run writes is in these
 
 
 def check_units(table: Table) -> list[Finding]:
@@ -221,6 +222,11 @@ def _files(rows: Iterable[Row]) -> Iterator[Finding]:
                 # Snakemake takes it for a wildcard and ends in a WildcardError.
                 yield row.number, f"{shown} has a brace; rename the file or link to it"
                 continue
+            folder = _written_folder(path)
+            if folder:
+                text = f"{shown} lies in {folder}, where the run writes; move it elsewhere"
+                yield row.number, text
+                continue
             fault = file_fault(path)
             if fault:
                 yield row.number, f"{shown} {fault}; {_remedy(path, fault)}"
@@ -232,6 +238,17 @@ def _files(rows: Iterable[Row]) -> Iterator[Finding]:
             elif other is not None:
                 text = f"{shown} is the same file as {name} of row {other.number}"
                 yield row.number, f"{text}; give each file once in the run"
+
+
+def _written_folder(path: str) -> str | None:
+    """Name the folder of outputs that a path, or a link at its end, leads into."""
+    home, name = os.path.split(path)
+    places = (os.path.join(os.path.realpath(home), name), os.path.realpath(path))
+    for folder in _WRITTEN:
+        real = os.path.realpath(folder)
+        if any(os.path.commonpath((real, place)) == real for place in places):
+            return folder
+    return None
 
 
 def _identities(path: str) -> list[tuple[object, ...]]:
