@@ -2,8 +2,10 @@
 
 from pathlib import Path
 
-from umimill.errors import job_errors
+from umimill.job import run_job
 from umimill.report import report
 
-with job_errors(snakemake.log[0]):
-    report(Path("results/metrics"), snakemake.params.libraries, Path(snakemake.output[0]))
+with run_job(snakemake, "report", "write") as meter, meter.clock("write"):
+    meter.reads = report(
+        Path("results/metrics"), snakemake.params.libraries, Path(snakemake.output.page)
+    )

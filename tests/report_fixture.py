@@ -109,7 +109,8 @@ def _write_library(folder: Path, spec: LibrarySpec, rng: random.Random) -> None:
     sizes = {name: _draw_sizes(spec, n, rng) for name, n in spec.samples.items()}
     ledger = _ledger(spec, sizes)
     jobs = _jobs(spec, ledger, rng)
-    _write_json(folder / "jobs.json", {"schema": 1, "library": spec.name, "jobs": jobs[:-1]})
+    _write_json(folder / "jobs.json", {"schema": 1, "library": spec.name, "jobs": jobs[:-2]})
+    _write_json(folder / "index.json", jobs[-2])
     _write_json(folder / "gather.1.json", jobs[-1])
     kept = [row for row in ledger if row[0] != "gather"]
     _write_tsv(

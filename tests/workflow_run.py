@@ -277,7 +277,7 @@ def digests(folder: Path, *parts: str) -> dict[str, str]:
 
 
 def job_metrics(folder: Path) -> list[dict[str, Any]]:
-    """Read the metrics of all jobs but report."""
+    """Read the metrics of all jobs."""
     paths = [path for path in files_below(folder / "results") if is_metrics(path)]
     paths += sorted((folder / "results" / "metrics").glob("*/gather.*.json"))
     paths += sorted((folder / "results" / "metrics").glob("*/index.json"))

@@ -16,6 +16,7 @@ from umimill.job import paths, run_job, split_item
 from umimill.metrics import (
     LEAST_BUDGET_BYTES,
     Meter,
+    job_name,
     memory_bytes,
     seconds_since_start,
     sum_ledger,
@@ -187,12 +188,36 @@ def test_metrics_are_written_and_printed(
     meter = Meter("tally", "L1", 4000)
     meter.reads = 1234
     path = tmp_path / "new" / "a.json"
-    meter.write(path, "sort")
+    log = tmp_path / "logs" / "a.log"
+    meter.write(path, "sort", str(log))
     result = json.loads(path.read_text())
     assert result["reads"] == 1234
     printed = capsys.readouterr()
     assert printed.out == ""
-    assert printed.err.splitlines() == summary_lines(result)
+    assert printed.err.splitlines() == [f"tally L1: {line}" for line in summary_lines(result)]
+    assert log.read_text() == printed.err
+
+
+def test_lines_of_a_job_are_one_write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else those of jobs that run side by side mix on the terminal."""
+    written: list[str] = []
+    stderr = SimpleNamespace(write=written.append, flush=lambda: None)
+    monkeypatch.setattr(sys, "stderr", stderr)
+    Meter("tally", "L1", 4000).write(tmp_path / "a.json", "sort")
+    assert [text.count("\n") for text in written] == [2]
+
+
+@pytest.mark.parametrize(
+    ("where", "name"),
+    [
+        ({"unit": "L001", "part": "1-of-2"}, "checkout demo/L001/1-of-2"),
+        ({"bucket": "3-of-8"}, "checkout demo/3-of-8"),
+        ({"samples": ["S1"]}, "checkout demo"),
+        ({"library": None}, "checkout"),
+    ],
+)
+def test_name_of_a_job_is_that_of_its_log(where: dict[str, Any], name: str) -> None:
+    assert job_name(Meter("checkout", "demo", 4000, where=where).result("match")) == name
 
 
 # -- the frame around job scripts ------------------------------------------------------------------
@@ -215,6 +240,16 @@ def test_job_writes_its_metrics_at_the_end(tmp_path: Path) -> None:
     result = json.loads((tmp_path / "metrics.json").read_text())
     found = [result[name] for name in ("stage", "library", "bucket", "threads", "reads", "driver")]
     assert found == ["tally", "L1", "2-of-8", 3, 5, "sort"]
+    lines = (tmp_path / "logs" / "job.log").read_text().splitlines()
+    assert lines == [f"tally L1/2-of-8: {line}" for line in summary_lines(result)]
+
+
+def test_job_of_the_whole_run_has_no_library(tmp_path: Path) -> None:
+    snakemake = job(tmp_path)
+    del snakemake.params.library
+    with run_job(snakemake, "report", "write"):
+        pass
+    assert json.loads((tmp_path / "metrics.json").read_text())["library"] is None
 
 
 def test_job_that_fails_writes_none(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -9,6 +9,7 @@ import pytest
 import report_fixture
 from umimill.errors import UmimillError
 from umimill.report import load_library, report
+from umimill.summary import templates_in
 
 MOST_BYTES = 5_000_000
 VOID = {"meta", "br", "hr", "img", "input", "link"}
@@ -61,8 +62,10 @@ def read(text):
 def made(make, folder, **options):
     metrics, page = folder / "metrics", folder / "report" / "index.html"
     libraries = make(metrics, **options)
-    report(metrics, libraries, page)
-    return page.read_text(encoding="utf-8"), [load_library(metrics / x, x) for x in libraries]
+    templates = report(metrics, libraries, page)
+    loaded = [load_library(metrics / x, x) for x in libraries]
+    assert templates == sum(map(templates_in, loaded))
+    return page.read_text(encoding="utf-8"), loaded
 
 
 @pytest.fixture(scope="module")

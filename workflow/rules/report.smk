@@ -5,6 +5,7 @@ rule report:
             for library in CONFIG.libraries
             for name in (
                 "jobs.json",
+                "index.json",
                 "ledger.tsv",
                 "sizes.tsv",
                 "samples.tsv",
@@ -16,11 +17,12 @@ rule report:
             )
         ],
     output:
-        report(
+        page=report(
             "results/report/index.html",
             caption="../report/page.rst",
             category="Report",
         ),
+        metrics="results/report/index.metrics.json",
     log:
         "logs/report/index.log",
     benchmark:
@@ -33,6 +35,7 @@ rule report:
         runtime=20,
     params:
         algorithm=ALGORITHM_VERSION,
+        version=__version__,
         libraries=[library.name for library in CONFIG.libraries],
     script:
         "../../scripts/report.py"

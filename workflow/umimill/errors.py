@@ -112,17 +112,24 @@ def job_errors(log_path: str | None) -> Iterator[None]:
     try:
         yield
     except ConfigError as error:
-        _tell("".join(f"umimill: {problem}\n" for problem in error.problems), log_path)
+        tell("".join(f"umimill: {problem}\n" for problem in error.problems), log_path)
         raise SystemExit(1) from error
     except (UmimillError, OSError) as error:
-        _tell(f"umimill: {one_line(error)}\n", log_path)
+        tell(f"umimill: {one_line(error)}\n", log_path)
         raise SystemExit(1) from error
     except Exception as error:
-        _tell(traceback.format_exc(), log_path)
+        tell(traceback.format_exc(), log_path)
         raise SystemExit(1) from error
 
 
-def _tell(text: str, log_path: str | None) -> None:
+def tell(text: str, log_path: str | None) -> None:
+    """Say whole lines on stderr and in the log of the job.
+
+    Args:
+        text: lines, each with its line end; one write, so that those of jobs that run side by side
+            do not mix.
+        log_path: file the text is appended to; it and its folder are made; None = no log.
+    """
     # A full disk may be the very error told: failing to log it must not hide it.
     with contextlib.suppress(OSError):
         sys.stderr.write(text)

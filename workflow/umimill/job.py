@@ -19,12 +19,13 @@ def run_job(snakemake: Any, stage: str, driver: str, **where: Any) -> Iterator[M
 
     Args:
         snakemake: the object that Snakemake gives to scripts; it has `output.metrics`,
-            `params.library` and `params.version`.
+            `params.version` and, but for a job of the whole run, `params.library`.
         stage: name of the stage.
         driver: the stage's main clock.
         **where: unit, part, bucket or samples of the job.
     """
-    with job_errors(snakemake.log[0] if snakemake.log else None):
+    log_path = snakemake.log[0] if snakemake.log else None
+    with job_errors(log_path):
         if snakemake.params.version != __version__:
             raise UmimillError(
                 f"the workflow is umimill {snakemake.params.version}, but the environment has "
@@ -32,14 +33,14 @@ def run_job(snakemake: Any, stage: str, driver: str, **where: Any) -> Iterator[M
             )
         meter = Meter(
             stage,
-            snakemake.params.library,
+            getattr(snakemake.params, "library", None),
             int(snakemake.resources.mem_mb),
             snakemake.threads,
             where,
             compile_seconds=compile_clock(),
         )
         yield meter
-        meter.write(Path(snakemake.output.metrics), driver)
+        meter.write(Path(snakemake.output.metrics), driver, log_path)
 
 
 def compile_clock() -> Callable[[], float]:

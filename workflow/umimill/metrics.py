@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import platform
 import socket
-import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -16,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from umimill import ALGORITHM_VERSION, __version__
-from umimill.errors import UmimillError
+from umimill.errors import UmimillError, tell
 from umimill.files import write_json
 
 SCHEMA = 1
@@ -57,7 +56,7 @@ class Meter:
 
     Args:
         stage: name of the stage.
-        library: library.
+        library: library; None for a job of the whole run.
         mem_mb: memory that the job may use, units of 10^6 bytes.
         threads: threads.
         where: unit, part, bucket or samples of the job.
@@ -65,7 +64,7 @@ class Meter:
     """
 
     stage: str
-    library: str
+    library: str | None
     mem_mb: int
     threads: int = 1
     where: Mapping[str, Any] = field(default_factory=dict)
@@ -154,11 +153,12 @@ class Meter:
             "provenance": provenance(self._started),
         }
 
-    def write(self, path: Path, driver: str) -> None:
-        """Write the metrics and print them in two lines."""
+    def write(self, path: Path, driver: str, log_path: str | None = None) -> None:
+        """Write the metrics, and say them in two lines on stderr and in the log of the job."""
         result = self.result(driver)
         write_json(path, result)
-        print("\n".join(summary_lines(result)), file=sys.stderr)
+        name = job_name(result)
+        tell("".join(f"{name}: {line}\n" for line in summary_lines(result)), log_path)
 
 
 def provenance(started: datetime) -> dict[str, Any]:
@@ -192,6 +192,12 @@ def cpu_model() -> str:
         if line.startswith("model name"):
             return line.split(":", 1)[1].strip()
     return platform.machine()
+
+
+def job_name(result: Mapping[str, Any]) -> str:
+    """Name a job as the folders of its log do: `checkout demo/L001/1-of-2`."""
+    places = [result[key] for key in ("library", "unit", "part", "bucket") if result[key]]
+    return " ".join([str(result["stage"]), *(["/".join(places)] if places else [])])
 
 
 def summary_lines(result: Mapping[str, Any]) -> list[str]:

@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
-from umimill import report_sections
+from umimill import report_sections, summary
 from umimill.errors import UmimillError
 from umimill.summary import Job, LedgerRow, Library, Sample
 
@@ -35,16 +35,19 @@ _Source = TypeVar("_Source")
 _Value = TypeVar("_Value")
 
 
-def report(metrics_folder: Path, libraries: Sequence[str], output: Path) -> None:
+def report(metrics_folder: Path, libraries: Sequence[str], output: Path) -> int:
     """Write the report page of a run.
 
     The same tables give the same bytes: the page holds no time of its own making.
 
     Args:
-        metrics_folder: holds a folder for each library: jobs.json, gather.<r>.json, ledger.tsv,
-            sizes.tsv, samples.tsv and provenance.json.
+        metrics_folder: holds a folder for each library: jobs.json, index.json,
+            gather.<r>.json, ledger.tsv, sizes.tsv, samples.tsv and provenance.json.
         libraries: names of the libraries, in the order they are shown.
         output: the page; written under a temporary name beside it, then renamed.
+
+    Returns:
+        Templates of all libraries.
 
     Raises:
         UmimillError: a table is missing or cannot be read; says which and what to do.
@@ -58,6 +61,7 @@ def report(metrics_folder: Path, libraries: Sequence[str], output: Path) -> None
         os.replace(temporary, output)
     finally:
         temporary.unlink(missing_ok=True)
+    return sum(summary.templates_in(library) for library in loaded)
 
 
 def render(libraries: Sequence[Library]) -> str:
@@ -103,7 +107,7 @@ def load_library(folder: Path, name: str) -> Library:
     """
     runs = sorted(folder.glob("gather.*.json"), key=lambda path: (len(path.name), path.name))
     metrics = [*_read(folder / "jobs.json", json.loads).get("jobs", [])]
-    metrics += [_read(path, json.loads) for path in runs]
+    metrics += [_read(path, json.loads) for path in (folder / "index.json", *runs)]
     jobs = tuple(_parse(folder / "jobs.json", _job, row) for row in metrics)
     ledger = tuple(_rows(folder / "ledger.tsv", _ledger_row))
     if not any(row.stage == "gather" for row in ledger):
