@@ -7,5 +7,8 @@ from umimill.report import report
 
 with run_job(snakemake, "report", "write") as meter, meter.clock("write"):
     meter.reads = report(
-        Path("results/metrics"), snakemake.params.libraries, Path(snakemake.output.page)
+        Path("results/metrics"),
+        snakemake.params.sheet,
+        Path(snakemake.output.page),
+        Path(snakemake.output.samples),
     )

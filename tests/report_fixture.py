@@ -43,6 +43,10 @@ SHARES = {
 }
 
 
+# Rows of samples.tsv by library.
+Sheet = dict[str, list[tuple[str, Mapping[str, str]]]]
+
+
 @dataclass(frozen=True)
 class LibrarySpec:
     """What to make up: molecules by sample, and how the jobs were cut."""
@@ -59,7 +63,7 @@ class LibrarySpec:
     layout: str = "^NNNNNNNNNNNNtGGACGT"
 
 
-def typical(folder: Path) -> list[str]:
+def typical(folder: Path) -> Sheet:
     """Two libraries: L1 with a blank sample and two spilling buckets, L2 without any read."""
     lost = {"unmatched": 0.121, "ambiguous": 0.004, "too_short": 0.002, "low_umi_quality": 0.03}
     first = LibrarySpec(
@@ -75,13 +79,13 @@ def typical(folder: Path) -> list[str]:
     return write_metrics(folder, [first, second])
 
 
-def single(folder: Path) -> list[str]:
+def single(folder: Path) -> Sheet:
     """One library, one sample, one bucket."""
     spec = LibrarySpec("demo", {"demo": 5000}, lost={"unmatched": 0.02})
     return write_metrics(folder, [spec])
 
 
-def large(folder: Path, libraries: int = 1) -> list[str]:
+def large(folder: Path, libraries: int = 1) -> Sheet:
     """96 samples and 64 buckets a library, some of them spilling."""
     per = 96 // libraries
     specs = []
@@ -97,11 +101,11 @@ def large(folder: Path, libraries: int = 1) -> list[str]:
     return write_metrics(folder, specs)
 
 
-def write_metrics(folder: Path, specs: Sequence[LibrarySpec]) -> list[str]:
-    """Write `folder/<library>/...` for every spec and return the names of the libraries."""
+def write_metrics(folder: Path, specs: Sequence[LibrarySpec]) -> Sheet:
+    """Write `folder/<library>/...` for every spec and return the rows of samples.tsv."""
     for number, spec in enumerate(specs):
         _write_library(folder / spec.name, spec, random.Random(number))
-    return [spec.name for spec in specs]
+    return {spec.name: [(name, spec.metadata or {}) for name in spec.samples] for spec in specs}
 
 
 def _write_library(folder: Path, spec: LibrarySpec, rng: random.Random) -> None:
@@ -279,7 +283,6 @@ def _provenance(
                 "umi_length": 12,
                 "cell_length": 0,
                 "anchored": True,
-                "metadata": dict(spec.metadata or {}),
             }
             for name in spec.samples
         ],

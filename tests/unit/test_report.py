@@ -1,5 +1,6 @@
 """The page as a whole, made from metrics folders on disk."""
 
+import csv
 import json
 import re
 from html.parser import HTMLParser
@@ -9,6 +10,7 @@ import pytest
 import report_fixture
 from umimill.errors import UmimillError
 from umimill.report import load_library, report
+from umimill.sample_table import free_names, write_sample_table
 from umimill.summary import templates_in
 
 MOST_BYTES = 5_000_000
@@ -61,9 +63,9 @@ def read(text):
 
 def made(make, folder, **options):
     metrics, page = folder / "metrics", folder / "report" / "index.html"
-    libraries = make(metrics, **options)
-    templates = report(metrics, libraries, page)
-    loaded = [load_library(metrics / x, x) for x in libraries]
+    sheet = make(metrics, **options)
+    templates = report(metrics, sheet, page, page.with_name("samples.tsv"))
+    loaded = [load_library(metrics / name, name, rows) for name, rows in sheet.items()]
     assert templates == sum(map(templates_in, loaded))
     return page.read_text(encoding="utf-8"), loaded
 
@@ -132,10 +134,10 @@ def test_sums_close_and_are_shown(typical):
 
 def test_a_broken_ledger_is_an_alarm(tmp_path):
     metrics = tmp_path / "metrics"
-    libraries = report_fixture.single(metrics)
+    sheet = report_fixture.single(metrics)
     ledger = metrics / "demo" / "ledger.tsv"
     ledger.write_text(ledger.read_text().replace("voted\t", "voted\t9"))
-    report(metrics, libraries, tmp_path / "index.html")
+    report(metrics, sheet, tmp_path / "index.html", tmp_path / "samples.tsv")
     text = (tmp_path / "index.html").read_text()
     assert "The counts do not add up: do not use these results." in text
     assert "open in 1 of 1" in text
@@ -149,14 +151,14 @@ def test_text_of_the_user_is_escaped(typical):
 
 def test_hostile_paths_and_layouts_are_escaped(tmp_path):
     metrics = tmp_path / "metrics"
-    libraries = report_fixture.single(metrics)
+    sheet = report_fixture.single(metrics)
     path = metrics / "demo" / "provenance.json"
     provenance = json.loads(path.read_text())
     provenance["units"][0]["read1"] = '"><script>alert(1)</script>.fastq'
     provenance["layouts"][0]["layout"] = "</table><img src=x>"
-    provenance["layouts"][0]["metadata"] = {"<i>note</i>": "`code` & more"}
     path.write_text(json.dumps(provenance))
-    report(metrics, libraries, tmp_path / "index.html")
+    sheet["demo"] = [("demo", {"<i>note</i>": "`code` & more"})]
+    report(metrics, sheet, tmp_path / "index.html", tmp_path / "samples.tsv")
     text = (tmp_path / "index.html").read_text()
     assert text.count("<script") == 1
     assert "<img" not in text
@@ -240,10 +242,10 @@ def test_a_run_whose_only_library_is_empty(tmp_path):
 
 
 def test_gather_lines_are_taken_from_the_ledger_where_it_has_them(tmp_path):
-    report_fixture.single(tmp_path)
+    sheet = report_fixture.single(tmp_path)
     ledger = tmp_path / "demo" / "ledger.tsv"
     ledger.write_text(ledger.read_text() + "gather\tdemo\tdemo\trecords\t5000\n")
-    loaded = load_library(tmp_path / "demo", "demo")
+    loaded = load_library(tmp_path / "demo", "demo", sheet["demo"])
     assert [row.templates for row in loaded.ledger if row.stage == "gather"] == [5000]
 
 
@@ -251,9 +253,10 @@ def test_an_old_page_is_replaced_and_no_other_file_is_left(tmp_path):
     page = tmp_path / "report" / "index.html"
     page.parent.mkdir()
     page.write_text("old")
-    report(tmp_path / "metrics", report_fixture.single(tmp_path / "metrics"), page)
+    sheet = report_fixture.single(tmp_path / "metrics")
+    report(tmp_path / "metrics", sheet, page, page.with_name("samples.tsv"))
     assert page.read_text().startswith("<!DOCTYPE html>")
-    assert [path.name for path in page.parent.iterdir()] == ["index.html"]
+    assert {path.name for path in page.parent.iterdir()} == {"index.html", "samples.tsv"}
 
 
 @pytest.mark.parametrize(
@@ -273,16 +276,55 @@ def test_an_old_page_is_replaced_and_no_other_file_is_left(tmp_path):
 def test_a_table_that_cannot_be_read_is_named_and_the_old_page_kept(tmp_path, damage, message):
     page = tmp_path / "index.html"
     page.write_text("old")
-    libraries = report_fixture.single(tmp_path / "metrics")
+    sheet = report_fixture.single(tmp_path / "metrics")
     damage(tmp_path / "metrics" / "demo" / "sizes.tsv")
     with pytest.raises(UmimillError, match=message) as caught:
-        report(tmp_path / "metrics", libraries, page)
+        report(tmp_path / "metrics", sheet, page, tmp_path / "samples.tsv")
     assert "\n" not in str(caught.value)
     assert page.read_text() == "old"
 
 
 def test_cut_json_is_named(tmp_path):
-    libraries = report_fixture.single(tmp_path)
+    sheet = report_fixture.single(tmp_path)
     (tmp_path / "demo" / "jobs.json").write_text('{"jobs": [')
     with pytest.raises(UmimillError, match=r"jobs\.json: is damaged"):
-        report(tmp_path, libraries, tmp_path / "index.html")
+        report(tmp_path, sheet, tmp_path / "index.html", tmp_path / "samples.tsv")
+
+
+# -- the table of samples --------------------------------------------------------------------------
+
+
+def test_table_of_samples_has_the_columns_of_the_sheet(tmp_path):
+    page = tmp_path / "index.html"
+    sheet = report_fixture.typical(tmp_path / "metrics")
+    sheet["L1"][1] = ("S2", {"tissue": 'a "blood"\nclot', "donor": "D 2"})
+    report(tmp_path / "metrics", sheet, page, tmp_path / "samples.tsv")
+    with (tmp_path / "samples.tsv").open(newline="", encoding="utf-8") as file:
+        rows = list(csv.DictReader(file, delimiter="\t"))
+    assert [(row["library"], row["sample"]) for row in rows] == [
+        (library, sample) for library, members in sheet.items() for sample, _ in members
+    ]
+    assert [row["tissue"] for row in rows] == [
+        "blood <b>left</b>",
+        'a "blood" clot',
+        "blood <b>left</b>",
+        "blood <b>left</b>",
+        "",
+    ]
+    assert [row["donor"] for row in rows] == ["", "D 2", "", "", ""]
+    with (tmp_path / "metrics" / "L1" / "samples.tsv").open(encoding="utf-8") as file:
+        own = list(csv.DictReader(file, delimiter="\t"))
+    assert [{name: row[name] for name in own[0]} for row in rows[:4]] == own
+    assert list(rows[0]) == [*own[0], "tissue", "donor"]
+
+
+def test_rows_of_one_sample_are_joined_and_taken_names_are_changed(tmp_path):
+    table = [{"library": "L1", "sample": "S1", "reads": "3"}]
+    cells = ("D1", "x"), ("D1", "y"), ("", "x")
+    sheet = [("S1", {"donor": donor, "Reads": word}) for donor, word in cells]
+    write_sample_table([table, []], sheet, tmp_path / "a.tsv")
+    assert (tmp_path / "a.tsv").read_text() == (
+        "library\tsample\treads\tdonor\tsheet_Reads\nL1\tS1\t3\tD1\tx; y\n"
+    )
+    assert free_names(["Reads", "sheet_reads"], ["reads"]) == ["sheet_sheet_Reads", "sheet_reads"]
+    assert free_names(["tube\nnumber"], ["reads"]) == ["tube number"]

@@ -114,7 +114,7 @@ CASES: dict[str, tuple[str, Change]] = {
         "kept",
         sheets(samples=lambda rows: [rows[1], rows[0], rows[2]]),
     ),
-    "samples sheet: a further column": ("kept", add_column),
+    "samples sheet: a further column, or what is in it": ("kept", add_column),
     "a file of reads: its content": ("kept", change_content),
     "a file of reads: its time alone, up to 1 MB": ("kept", touch),
     "cores, threads, memory": (

@@ -122,7 +122,7 @@ def test_finished_run_has_nothing_to_do(finished: Finished, snakefile: str) -> N
 
 def test_files_are_those_of_the_manual(finished: Finished) -> None:
     results = finished.folder / "results"
-    expected = {"report/index.html", "report/index.metrics.json"}
+    expected = {f"report/{name}" for name in ("index.html", "index.metrics.json", "samples.tsv")}
     for library, members in LIBRARIES.items():
         mates = ("_R1", "_R2") if library == "pair.x-1" else ("",)
         names = [f"consensus{mate}.fastq.gz" for mate in mates] + list(TABLES)

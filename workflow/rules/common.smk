@@ -35,6 +35,14 @@ def library_layouts(wildcards):
     return [[row.sample, row.layout, row.layout_read2] for row in LIBRARIES[wildcards.library].rows]
 
 
+def sheet_rows():
+    """Give the further columns of samples.tsv, a value a row of a library, as plain values."""
+    return {
+        library.name: [[row.sample, dict(row.metadata)] for row in library.rows]
+        for library in CONFIG.libraries
+    }
+
+
 def library_probes(wildcards):
     return [
         f"results/probe/{wildcards.library}/{unit.unit}.json"

@@ -22,6 +22,7 @@ rule report:
             caption="../report/page.rst",
             category="Report",
         ),
+        samples="results/report/samples.tsv",
         metrics="results/report/index.metrics.json",
     log:
         "logs/report/index.log",
@@ -36,7 +37,7 @@ rule report:
     params:
         algorithm=ALGORITHM_VERSION,
         version=__version__,
-        libraries=[library.name for library in CONFIG.libraries],
+        sheet=sheet_rows(),
     script:
         "../../scripts/report.py"
 

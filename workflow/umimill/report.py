@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import csv
 import json
-import os
 import re
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -16,6 +15,8 @@ from typing import Any, TypeVar
 
 from umimill import report_sections, summary
 from umimill.errors import UmimillError
+from umimill.files import whole_file
+from umimill.sample_table import SheetRow, write_sample_table
 from umimill.summary import Job, LedgerRow, Library, Sample
 
 _NUMBERS = (
@@ -35,16 +36,23 @@ _Source = TypeVar("_Source")
 _Value = TypeVar("_Value")
 
 
-def report(metrics_folder: Path, libraries: Sequence[str], output: Path) -> int:
-    """Write the report page of a run.
+def report(
+    metrics_folder: Path,
+    sheet: Mapping[str, Sequence[SheetRow]],
+    output: Path,
+    sample_table: Path,
+) -> int:
+    """Write the report page of a run and its table of samples.
 
     The same tables give the same bytes: the page holds no time of its own making.
 
     Args:
         metrics_folder: holds a folder for each library: jobs.json, index.json,
             gather.<r>.json, ledger.tsv, sizes.tsv, samples.tsv and provenance.json.
-        libraries: names of the libraries, in the order they are shown.
+        sheet: rows of samples.tsv by library: libraries in the order they are shown, rows in that
+            of the sheet.
         output: the page; written under a temporary name beside it, then renamed.
+        sample_table: table of all samples, written in the same way.
 
     Returns:
         Templates of all libraries.
@@ -52,15 +60,12 @@ def report(metrics_folder: Path, libraries: Sequence[str], output: Path) -> int:
     Raises:
         UmimillError: a table is missing or cannot be read; says which and what to do.
     """
-    loaded = [load_library(metrics_folder / name, name) for name in libraries]
+    loaded = [load_library(metrics_folder / name, name, rows) for name, rows in sheet.items()]
     text = render(loaded)
-    output.parent.mkdir(parents=True, exist_ok=True)
-    temporary = output.with_name(f".{output.name}.part")
-    try:
+    tables = [_rows(metrics_folder / name / "samples.tsv", dict) for name in sheet]
+    write_sample_table(tables, [row for rows in sheet.values() for row in rows], sample_table)
+    with whole_file(output) as temporary:
         temporary.write_text(text, encoding="utf-8")
-        os.replace(temporary, output)
-    finally:
-        temporary.unlink(missing_ok=True)
     return sum(summary.templates_in(library) for library in loaded)
 
 
@@ -92,12 +97,13 @@ def _code(text: str) -> str:
     return Markup("".join(marked))
 
 
-def load_library(folder: Path, name: str) -> Library:
+def load_library(folder: Path, name: str, sheet: Sequence[SheetRow]) -> Library:
     """All tables of one library.
 
     Args:
         folder: the library's folder under results/metrics.
         name: the library's name.
+        sheet: its rows of samples.tsv, as many as there are layouts.
 
     Returns:
         The rows of its tables, in the order of the files.
@@ -122,8 +128,17 @@ def load_library(folder: Path, name: str) -> Library:
         jobs=jobs,
         ledger=ledger,
         sizes={sample: tuple(rows) for sample, rows in sizes.items()},
-        provenance=_read(folder / "provenance.json", json.loads),
+        provenance=_with_metadata(folder / "provenance.json", sheet),
     )
+
+
+def _with_metadata(path: Path, sheet: Sequence[SheetRow]) -> dict[str, Any]:
+    def joined(text: str) -> dict[str, Any]:
+        provenance: dict[str, Any] = json.loads(text)
+        rows = zip(provenance["layouts"], sheet, strict=True)
+        return provenance | {"layouts": [row | {"metadata": cells} for row, (_, cells) in rows]}
+
+    return _read(path, joined)
 
 
 def _read(path: Path, parse: Callable[[str], _Value]) -> _Value:
