@@ -1,6 +1,6 @@
 """Measures the two candidates for the container of intermediate files: block file and Arrow IPC.
 
-    python tests/benchmark/container.py
+    PYTHONPATH=workflow python tests/benchmark/container.py
 
 Writes and reads the arrays of a flush of 500,000 rows (hot records of 32 bytes, 12 barcode
 qualities, 48 bytes of cold words), each in a process of its own: CPU seconds of importing, of

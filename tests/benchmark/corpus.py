@@ -1,6 +1,6 @@
 """Benchmark corpora: made-up FASTQ of 129-nt single-end reads, streamed to disk.
 
-python tests/benchmark/corpus.py q4 2000000 out.fastq.gz
+    PYTHONPATH=workflow python tests/benchmark/corpus.py q4 2000000 out.fastq.gz
 
 Every read is a pattern aa{ACT,AGA,GCC,GGT}cagtggtatcaacgcagagtNNNNtNNNNtNNNN (samples in turn, by
 molecule) and 90 bases, random for each molecule but in `deep`. Kinds:
@@ -16,16 +16,12 @@ deep     as q4 with reads per molecule lognormal (mean 90, sigma 0.8) and the mo
 """
 
 import argparse
-import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
-
-# Also run as a plain program, when nothing puts the package on the path.
-sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "workflow"))
 
 from umimill.simulate_parameters import DEMO_LAYOUTS
 from umimill.synthetic import (

@@ -1,6 +1,6 @@
 """Measures the stages of umimill beside the closest peer on one file: CPU seconds and peak memory.
 
-    python tests/benchmark/side_by_side.py corpus.fastq.gz rows.tsv
+    PYTHONPATH=workflow python tests/benchmark/side_by_side.py corpus.fastq.gz rows.tsv
 
 Each stage is a process of its own, measured from outside (wait4). A first run, not timed, fills
 the kernel cache. "start" is a job of the same imports that does nothing; its CPU time is taken off
@@ -142,7 +142,7 @@ def main() -> None:
     with arguments.table.open("a") as file:
         if new:
             file.write(f"# python {platform.python_version()}, {platform.machine()}; command: ")
-            file.write("python tests/benchmark/side_by_side.py CORPUS TABLE\n")
+            file.write("PYTHONPATH=workflow python tests/benchmark/side_by_side.py CORPUS TABLE\n")
             file.write("\t".join(COLUMNS) + "\n")
         for row in rows:
             cells = [f"{one:.2f}" if isinstance(one, float) else str(one) for one in row]

@@ -2,7 +2,9 @@
 
 import gzip
 import importlib.util
+import os
 import re
+import subprocess
 import sys
 from collections import Counter
 from itertools import pairwise
@@ -13,6 +15,7 @@ import numpy as np
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
+BESIDE_PYTHON = Path(sys.executable).parent
 
 
 @pytest.fixture(scope="module")
@@ -59,3 +62,45 @@ def test_corpus_refuses_what_it_cannot_make(corpus: ModuleType, tmp_path: Path) 
     with pytest.raises(ValueError, match="corpus kind is 'q5'"):
         corpus.write_corpus(tmp_path / "a.fastq.gz", "q5", 10, 1)
     assert not list(tmp_path.iterdir())
+
+
+# -- the commands of the benchmarks, as their docstrings give them ---------------------------------
+
+
+def run_benchmark(name: str, *arguments: str, folder: Path) -> str:
+    """Run a benchmark by the command of its docstring, with other arguments."""
+    script = f"tests/benchmark/{name}.py"
+    (line,) = re.findall(r"^ {4}(PYTHONPATH=.*)$", (ROOT / script).read_text(), re.MULTILINE)
+    assert line.split()[:3] == ["PYTHONPATH=workflow", "python", script]
+    path = f"{BESIDE_PYTHON}{os.pathsep}{os.environ['PATH']}"
+    run = subprocess.run(
+        [sys.executable, script, *arguments], cwd=ROOT, capture_output=True, text=True,
+        env={**os.environ, "PYTHONPATH": "workflow", "TMPDIR": str(folder), "PATH": path},
+        check=False,
+    )  # fmt: skip
+    assert run.returncode == 0, run.stderr
+    return run.stdout
+
+
+def test_command_of_the_corpora(tmp_path: Path) -> None:
+    path = tmp_path / "a.fastq.gz"
+    run_benchmark("corpus", "const", "10", str(path), folder=tmp_path)
+    assert gzip.decompress(path.read_bytes()).count(b"\n") == 40
+
+
+@pytest.mark.slow
+def test_command_of_the_containers(tmp_path: Path) -> None:
+    lines = run_benchmark("container", folder=tmp_path).splitlines()
+    assert [line.split("\t")[0] for line in lines] == ["container", "blockfile", "arrow"]
+
+
+@pytest.mark.slow
+def test_command_of_the_side_by_side(corpus: ModuleType, tmp_path: Path) -> None:
+    if not BESIDE_PYTHON.joinpath("migec").exists():
+        pytest.skip("migec has no wheel for this machine")
+    corpus.write_corpus(tmp_path / "a.fastq.gz", "q4", 2000, 1)
+    table = tmp_path / "rows.tsv"
+    run_benchmark("side_by_side", str(tmp_path / "a.fastq.gz"), str(table), folder=tmp_path)
+    rows = [line.split("\t") for line in table.read_text().splitlines()[2:]]
+    assert {row[1]: row[2] for row in rows[::-1]} == {"umimill": "probe", "migec": "checkout"}
+    assert len(rows) == 6 + 5

@@ -1,7 +1,9 @@
 """The simulator: equal bytes, a truth that explains every base, refusals."""
 
 import gzip
+import os
 import re
+import shlex
 import subprocess
 import sys
 from collections import Counter
@@ -90,14 +92,25 @@ def test_committed_demo_is_small_and_described() -> None:
 
 
 def test_command_line_writes_the_demo(tmp_path: Path) -> None:
-    script = ROOT / "scripts" / "simulate_demo.py"
-    command = [sys.executable, str(script), "--seed", "1", "--output", str(tmp_path / "out")]
-    run = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True)
+    """The command of the demo's README."""
+    (line,) = re.findall(r"^(PYTHONPATH=.*)$", (DEMO / "README.md").read_text(), re.MULTILINE)
+    path, python, *arguments = shlex.split(line)
+    assert (path, python) == ("PYTHONPATH=workflow", "python")
+    command = [sys.executable, *arguments, "--output", str(tmp_path / "out")]
+
+    def start(*more: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [*command, *more], cwd=ROOT, env={**os.environ, "PYTHONPATH": "workflow"},
+            capture_output=True, text=True, check=False,
+        )  # fmt: skip
+
+    run = start()
+    assert run.returncode == 0, run.stderr
     assert "25,650 reads" in run.stdout
     for name in DEMO_FILES:
         ours = gzip.decompress((tmp_path / "out" / name).read_bytes())
         assert ours == gzip.decompress((DEMO / name).read_bytes())
-    failed = subprocess.run([*command, "--mean-reads", "-1"], capture_output=True, text=True)
+    failed = start("--mean-reads", "-1")
     assert failed.returncode == 2
     assert "mean_reads is -1.0; give above 0" in failed.stderr
     assert "Traceback" not in failed.stderr

@@ -1,11 +1,10 @@
-"""Write the demo library, or one like it with another seed: reads and truth tables."""
+"""Write the demo library, or one like it with another seed: reads and truth tables.
+
+In the clone: PYTHONPATH=workflow python -m umimill.simulate_demo --help
+"""
 
 import argparse
-import sys
 from pathlib import Path
-
-# A plain program, run outside Snakemake, which would put the package on the path.
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "workflow"))
 
 from umimill.simulate import SimulationParameters, simulate, write_simulation
 
@@ -14,7 +13,9 @@ def main() -> None:
     """Read the command line, simulate, write, and say what was written."""
     demo = SimulationParameters()
     parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.ArgumentDefaultsHelpFormatter
+        prog="umimill.simulate_demo",
+        description=__doc__.splitlines()[0] if __doc__ else None,
+        formatter_class=argparse.ArgumentDefaultsHelpFormatter,
     )
     parser.add_argument("--seed", type=int, default=demo.seed, help="of the random numbers")
     parser.add_argument("--molecules", type=int, default=demo.molecules, help="molecules made")
