@@ -6,8 +6,9 @@
 # the tests that need them are skipped.
 set -euo pipefail
 
-# Test processes at once; those of --all measure time and run alone.
-workers=2
+# Two test processes at once, each with whole files, so that no fixture of a file is made twice; those
+# of --all measure time and run alone.
+parallel=(-n 2 --dist loadfile)
 
 here=$(dirname -- "$(readlink -f -- "${BASH_SOURCE[0]}" 2>/dev/null || printf '%s' "$0")")
 clone=$(dirname -- "$here")
@@ -19,7 +20,7 @@ check() {
     "$@" || failed+=("$*")
 }
 
-pytest_options=(-n "$workers")
+pytest_options=("${parallel[@]}")
 if [[ ${1:-} == --all ]]; then
     shift
     pytest_options=(-n 0 -m '')

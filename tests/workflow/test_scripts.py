@@ -360,7 +360,8 @@ def test_test_script_runs_every_check(place: Place, tmp_path: Path) -> None:
     shown = [line[3:] for line in run.stdout.splitlines() if line.startswith("== ")]
     assert [any(line.startswith(check) for line in shown) for check in CHECKS] == [True] * 6
     ((cwd, *arguments),) = place.calls("pytest")
-    assert (cwd, arguments[-2:]) == (str(place.clone), ["-k", "a b"])
+    assert cwd == str(place.clone)
+    assert arguments == ["-n", "2", "--dist", "loadfile", "-k", "a b"]
     assert f"data={tmp_path / 'data'}," in place.log.read_text()
     place.run("scripts/test.sh", "--all", "-x")
     assert place.calls("pytest")[1][1:] == ["-n", "0", "-m", "", "-x"]
