@@ -11,6 +11,7 @@ import shlex
 import shutil
 import sys
 from pathlib import Path
+from xml.etree import ElementTree
 
 import pytest
 
@@ -90,3 +91,16 @@ def test_command_works(clone: Path, document: str, command: str) -> None:
 
 def test_list_of_commands_not_run_is_current() -> None:
     assert set(NOT_RUN) <= {command for _, command in ALL}
+
+
+def test_figure_of_the_flow_shows_every_stage() -> None:
+    path = runs.CLONE / "resources" / "flow.svg"
+    assert f"]({path.relative_to(runs.CLONE)})" in (runs.CLONE / "README.md").read_text()
+    assert path.stat().st_size < 10_000
+    root = ElementTree.parse(path).getroot()
+    bold = [text.text for text in root.iter() if text.get("class") == "b"]
+    assert list(dict.fromkeys(bold)) == list(runs.STAGES)
+    rules = "\n".join(rule.read_text() for rule in (runs.CLONE / "workflow/rules").glob("*.smk"))
+    named = re.findall(r"^rule (\w+):|^ +f\"(gather)_\{library.name\}_", rules, re.MULTILINE)
+    others = {"clean_intermediates"}
+    assert {first or second for first, second in named} - others == set(runs.STAGES)
