@@ -169,6 +169,15 @@ def test_two_lines() -> None:
     ]
 
 
+def test_two_lines_of_a_job_that_compiled() -> None:
+    """The first run would look slow without a reason."""
+    changed = {"wall_seconds": 21.62, "clocks": {"match": 1.5, "compile": 19.8}}
+    assert summary_lines(RESULT | changed)[0] == (
+        "21.6 s (1,243,801 reads/s) = 1.5 s matching on 8 threads + 19.8 s compiling, once "
+        "+ 0.3 s for the rest"
+    )
+
+
 @pytest.mark.parametrize(
     ("driver", "word"),
     [("sort", "sorting"), ("model", "consensus"), ("write", "writing"), ("decode", "reading")],

@@ -21,6 +21,8 @@ from umimill.files import write_json
 SCHEMA = 1
 # Free memory that a stage must have beside its baseline to work at all.
 LEAST_BUDGET_BYTES = 16_000_000
+# Seconds of compiling that are worth a word: the first job on a machine has about twenty.
+LEAST_COMPILE_SECONDS = 0.5
 
 _DRIVERS = {
     "match": "matching",
@@ -207,7 +209,11 @@ def summary_lines(result: Mapping[str, Any]) -> list[str]:
     busy = float(result["clocks"].get(driver, 0.0))
     # Clocks add up the busy seconds of all threads.
     main = busy if busy <= float(result["wall_seconds"]) else busy / threads
-    rest = max(0.0, float(result["wall_seconds"]) - main)
+    compiled = float(result["clocks"].get("compile", 0.0))
+    if compiled < LEAST_COMPILE_SECONDS:
+        compiled = 0.0
+    rest = max(0.0, float(result["wall_seconds"]) - main - compiled)
+    once = f" + {compiled:.1f} s compiling, once" if compiled else ""
     plural = "s" if threads > 1 else ""
     spilled = (
         f", {result['umi_spill_bytes'] / 1e6:,.1f} MB of them spilled"
@@ -216,7 +222,8 @@ def summary_lines(result: Mapping[str, Any]) -> list[str]:
     )
     return [
         f"{result['wall_seconds']:.1f} s ({result['reads_per_second']:,} reads/s) = {main:.1f} s "
-        f"{_DRIVERS.get(driver, driver)} on {threads} thread{plural} + {rest:.1f} s for the rest",
+        f"{_DRIVERS.get(driver, driver)} on {threads} thread{plural}{once} "
+        f"+ {rest:.1f} s for the rest",
         f"peak RSS {result['peak_rss_bytes'] / 1e6:,.1f} MB of which UMI tables "
         f"{result['umi_memory_bytes'] / 1e6:,.1f} MB{spilled}",
     ]
