@@ -187,3 +187,16 @@ def test_other_buckets_in_place_give_the_same_bytes(finished: dict[str, Path]) -
     again = runs.succeed(folder, "gather_a_1")
     assert set(again.stages) == {"index", "gather"}
     assert runs.digests(folder) == before
+
+
+def test_removed_intermediates_are_made_again(finished: dict[str, Path], tmp_path: Path) -> None:
+    """Also where they are to be kept from now on: the jobs that need them are not told of them."""
+    for name, folder in finished.items():
+        shutil.copytree(folder, tmp_path / name)
+    runs.succeed(tmp_path / "kept", "--config", "min_reads=2")
+    options = ("--config", "min_reads=2", "keep_intermediates=true", "outputs=")
+    result = runs.succeed(tmp_path / "removed", *options)
+    assert [stage for stage in runs.STAGES if stage in result.stages] == list(runs.STAGES[1:])
+    names = [f"results/samples/{sample}" for _, sample, *_ in SAMPLES]
+    digests = [runs.digests(tmp_path / name, *names) for name in ("kept", "removed")]
+    assert digests[0] == digests[1]

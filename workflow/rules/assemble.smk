@@ -1,6 +1,5 @@
 rule tally:
     input:
-        listed_partitions,
         plan=library_plan,
     output:
         families=intermediate("results/tally/{library}/{bucket}.families"),
@@ -25,7 +24,6 @@ rule tally:
 
 rule assemble:
     input:
-        listed_partitions,
         plan=library_plan,
         families="results/tally/{library}/{bucket}.families",
     output:
@@ -56,6 +54,7 @@ rule assemble:
 
 rule index:
     input:
+        partitions,
         plan=index_plan,
         mate1=buckets("assemble", "mate1"),
         mate2=buckets("assemble", "mate2"),
@@ -103,7 +102,7 @@ for library in CONFIG.libraries:
             name:
                 f"gather_{library.name}_{number + 1}"
             input:
-                listed_fragments(library.name),
+                library_fragments(library.name),
                 index=f"results/index/{library.name}.json",
             output:
                 fastq=[

@@ -60,7 +60,7 @@ rule plan:
     input:
         partitions=partitions,
     output:
-        plan="results/plan/{library}/of-{buckets}.plan",
+        plan=intermediate("results/plan/{library}/of-{buckets}.plan"),
         metrics="results/plan/{library}/of-{buckets}.metrics.json",
     log:
         "logs/plan/{library}/of-{buckets}.log",

@@ -13,7 +13,13 @@ LIBRARIES = {library.name: library for library in CONFIG.libraries}
 
 
 def intermediate(path):
-    """Mark a file that a finished run no longer needs."""
+    """Mark a file that a finished run no longer needs.
+
+    Inputs are the same whether it is kept or not, else Snakemake would run jobs again where
+    `keep_intermediates` changes. So that no file is removed too early, or missed where it was
+    removed, those that are read through a list are inputs as well: fragments of gather, which reads
+    them, partitions of index behind all buckets, since buckets times parts would be too many.
+    """
     return path if CONFIG.keep_intermediates else temp(path)
 
 
@@ -73,14 +79,6 @@ def partitions(wildcards):
     return library_parts(wildcards.library, "rows")
 
 
-def listed_partitions(wildcards):
-    """Name the partition files that a bucket reads through its plan.
-
-    Only where they are temporary: Snakemake must then know when the last reader is done.
-    """
-    return [] if CONFIG.keep_intermediates else partitions(wildcards)
-
-
 def library_buckets(library, stage, ending):
     return getattr(gather, library)(f"results/{stage}/{library}/{{scatteritem}}.{ending}")
 
@@ -113,10 +111,8 @@ def library_jobs(wildcards):
     ]
 
 
-def listed_fragments(library):
-    """Name the fragments that gather reads through the index, as listed_partitions does."""
-    if CONFIG.keep_intermediates:
-        return []
+def library_fragments(library):
+    """Name the files that gather reads through the index."""
     return [
         path
         for ending in ("mate1", "mate2", "molecules")
