@@ -300,6 +300,7 @@ def _provenance(
         "buckets": spec.buckets,
         "parts": 1,
         "floor": 1e-4,
+        "min_reads": spec.min_reads,
         "expected_chance_matches": {
             name: round(0.0008 * came if name == "S4" else 1e-5 * came, 3) for name in given
         },

@@ -6,6 +6,7 @@ from xml.etree import ElementTree
 import pytest
 
 from umimill import plots, svg
+from umimill.summary import bin_title
 
 FATES = {"voted": 80, "unmatched": 15, "too_short": 5}
 CLOCKS = {"start": 0.5, "match": 2.0, "other": 0.1}
@@ -182,3 +183,13 @@ def test_long_titles_are_cut_in_the_middle():
 
 def test_edges_of_bytes_are_halves():
     assert plots.level_edges(64) == (2, 4, 8, 16, 32, 64)
+
+
+@pytest.mark.parametrize("width", [900 / 3, 900 / 2, 360 / 2])
+@pytest.mark.parametrize("bins", [1, 5, 13, 24])
+def test_titles_of_ticks_do_not_touch(width, bins):
+    titles = [bin_title(k) for k in range(bins)]
+    step = plots.tick_step(titles, width)
+    # A letter has about 6.5 pixels.
+    longest = 6.5 * max(map(len, titles[::step]))
+    assert step >= bins or longest < step * width / bins

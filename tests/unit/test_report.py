@@ -291,6 +291,25 @@ def test_cut_json_is_named(tmp_path):
         report(tmp_path, sheet, tmp_path / "index.html", tmp_path / "samples.tsv")
 
 
+def test_settings_are_shown(tmp_path):
+    text, _ = made(report_fixture.large, tmp_path, libraries=2)
+    head, *rows = read(text).tables["settings-table"]
+    assert head == ["Library", "buckets", "parts", "min_reads", "floor"]
+    assert rows == [["plate1", "64", "1", "1", "0.0001"], ["plate2", "64", "1", "2", "0.0001"]]
+
+
+def test_an_error_rate_of_zero_is_said_as_what_it_is(tmp_path):
+    metrics = tmp_path / "metrics"
+    sheet = report_fixture.single(metrics)
+    table = metrics / "demo" / "samples.tsv"
+    head, row = (line.split("\t") for line in table.read_text().splitlines())
+    row[head.index("posterior_error")] = "0"
+    table.write_text("\t".join(head) + "\n" + "\t".join(row) + "\n")
+    report(metrics, sheet, tmp_path / "index.html", tmp_path / "samples.tsv")
+    rows = read((tmp_path / "index.html").read_text()).tables["samples-table"]
+    assert rows[1][8] == "<1e-06"
+
+
 # -- the table of samples --------------------------------------------------------------------------
 
 

@@ -292,7 +292,7 @@ def size_panels(
         if width > NARROW and len(samples) == 1:
             width = 560
         figure, grid = panels(width, len(samples), columns=columns, panel_height=165)
-        every = max(1, math.ceil(len(bins) * 58 * columns / width))
+        every = tick_step(bins, width / columns)
         for i, (axes, (title, (molecules, reads))) in enumerate(zip(grid, shares, strict=True)):
             if any(molecules):
                 axes.stairs(molecules, edges, fill=True, color=MOLECULES_COLOR)
@@ -310,6 +310,12 @@ def size_panels(
             axes.grid(axis="y")
         figure.supxlabel("reads per molecule", color=MUTED, fontsize=12)
         return finish(figure, name, label)
+
+
+def tick_step(titles: Sequence[str], width: float) -> int:
+    """Return every how many bins of a panel of `width` pixels a title has room."""
+    needed = max(58, 7 * max(map(len, titles)) + 8)
+    return max(1, math.ceil(len(titles) * needed / width))
 
 
 def heat_map(

@@ -56,6 +56,12 @@ def _real(number: float | None, form: str) -> Cell:
     return Cell(NOTHING) if number is None else Cell(format(number, form), number)
 
 
+def _error(rate: float | None) -> Cell:
+    """Cell of a mean error rate; errors of bases are summed in steps of 2^-20."""
+    cell = _real(rate, ".1e")
+    return replace(cell, text="<1e-06") if rate == 0 else cell
+
+
 def samples(libraries: Sequence[Library]) -> Table:
     """One row a sample, in the order of the sheets."""
     most = max((s.reads for library in libraries for s in library.samples), default=0) or 1
@@ -76,7 +82,7 @@ def samples(libraries: Sequence[Library]) -> Table:
                     _real(s.mean_reads, ".2f"),
                     _real(s.median_reads, ",.3g"),
                     _real(s.mean_quality, ".1f"),
-                    _real(s.posterior_error, ".1e"),
+                    _error(s.posterior_error),
                     _real(expected, ",.1f"),
                     _whole(small.get(s.name, 0)),
                 )
@@ -302,7 +308,7 @@ def layouts(libraries: Sequence[Library]) -> Table:
 
 def settings(libraries: Sequence[Library]) -> Table:
     """Settings of the run that reached the jobs."""
-    keys = ("buckets", "parts", "floor")
+    keys = ("buckets", "parts", "min_reads", "floor")
     config = [lib.provenance.get("config") or {} for lib in libraries]
     extra = [key for key in dict.fromkeys(k for c in config for k in c) if key not in keys]
     rows = tuple(
