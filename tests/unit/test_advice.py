@@ -371,6 +371,8 @@ def test_barcodes_are_called_corrected_once_they_are():
 def test_sizes_sentence_from_molecules_and_from_reads():
     made = Library("L1", sizes={"A": ((1, 6), (2, 2)), "B": ((20, 1),)})
     assert findings.size_sentence([made]) == (
-        "Half of the molecules have 1 read or more; half of the reads are in molecules of "
+        "More than half of the molecules have 1 read; half of the reads are in molecules of "
         "20 reads or more"
     )
+    made = Library("L1", sizes={"A": ((1, 2), (2, 2))})
+    assert findings.size_sentence([made]).startswith("Half of the molecules have 2 reads or more;")

@@ -204,10 +204,10 @@ def size_sentence(libraries: Sequence[Library]) -> str:
     rows = sorted(row for lib in libraries for sizes in lib.sizes.values() for row in sizes)
     by_molecule = _middle([(n, number) for n, number in rows])
     by_read = _middle([(n, n * number) for n, number in rows])
-    return (
-        f"Half of the molecules have {plural(by_molecule, 'read')} or more; "
-        f"half of the reads are in molecules of {plural(by_read, 'read')} or more"
-    )
+    half = "More than half of the molecules have 1 read"
+    if by_molecule != 1:
+        half = f"Half of the molecules have {plural(by_molecule, 'read')} or more"
+    return f"{half}; half of the reads are in molecules of {plural(by_read, 'read')} or more"
 
 
 def _middle(weighted: Sequence[tuple[int, int]]) -> int:
