@@ -245,6 +245,7 @@ def test_no_reads_give_empty_files(tmp_path: Path) -> None:
     ("field", "value"),
     [
         ("seed", -1), ("molecules", 0), ("mean_reads", 0.0), ("sigma_reads", -0.1),
+        ("uniform_reads", -1),
         ("chimera_share", 1.5), ("foreign_share", 1.0), ("pcr_cycles", 51), ("pcr_error", 0.1),
         ("front_bases", 90), ("mean_error", 1e-4), ("mean_error", 0.9), ("barcode_error", 1.5),
         ("quality_levels", (2, 37)), ("quality_levels", (37, 25, 11, 2)),

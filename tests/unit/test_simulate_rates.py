@@ -131,6 +131,14 @@ def test_family_sizes_are_lognormal(demo: Simulation) -> None:
     assert_mean(np.concatenate((sizes.astype(float), np.zeros(made - sizes.size))), 5.0)
 
 
+def test_family_sizes_may_be_uniform() -> None:
+    sizes = simulate(SimulationParameters(seed=9, molecules=4000, uniform_reads=8)).molecule_reads
+    assert sizes.size == 4000
+    assert np.bincount(sizes).nonzero()[0].tolist() == list(range(1, 9))
+    for hits in np.bincount(sizes)[1:].tolist():
+        assert_binomial(hits, 4000, 1 / 8)
+
+
 def test_sequencing_errors_have_the_declared_mean(demo: Simulation, busy: Simulation) -> None:
     # The UMI's sequencing errors are its own law less PCR, here a twelfth less than the mean.
     expected = 3e-3 * 129 - 12 * 25 * 1e-5 * (~demo.read_is_foreign).mean()

@@ -18,8 +18,9 @@ Model, in the order in which a read is made:
 2. Molecules. Sample uniform; UMI uniform over 4^L, so it may repeat in a sample or between
    samples; clone c (from 0) with probability proportional to (c+1)^-`zipf_exponent`.
    Reads: floor(exp(mu + s Z) + 1/2), Z standard normal, s = `sigma_reads`,
-   mu = ln(`mean_reads`) - s^2/2. A molecule may get no read; such a molecule is dropped, so the
-   truth holds, and numbers, only molecules with at least one read.
+   mu = ln(`mean_reads`) - s^2/2; with U = `uniform_reads` > 0 uniform on 1 .. U instead. A molecule
+   may get no read; such a molecule is dropped, so the truth holds, and numbers, only molecules with
+   at least one read.
 3. PCR. A molecule doubles perfectly in each of C = `pcr_cycles` cycles. A read descends from one of
    the 2^C copies, drawn uniformly: its C bits are its path in the tree, and two reads share their
    history as long as their paths agree. Each copying (each branch of the tree) replaces each base

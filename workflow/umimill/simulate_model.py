@@ -87,7 +87,10 @@ def draw_library(source: np.random.PCG64, parameters: SimulationParameters) -> L
     sample = draw_below(source, len(parameters.samples), made)
     umi = draw_below(source, 4, made, parameters.umi_columns.size).astype(np.uint8)
     clone = draw_class(source, _zipf_weights(parameters), made)
-    sizes = draw_family_sizes(source, made, parameters.mean_reads, parameters.sigma_reads)
+    if parameters.uniform_reads:
+        sizes = 1 + draw_below(source, parameters.uniform_reads, made)
+    else:
+        sizes = draw_family_sizes(source, made, parameters.mean_reads, parameters.sigma_reads)
     seen = sizes > 0
     heads = np.array([_codes(layout) for layout in parameters.layouts])
     return LibraryModel(heads, clones, sample[seen], umi[seen], clone[seen], sizes[seen])

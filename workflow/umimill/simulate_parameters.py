@@ -25,6 +25,7 @@ class SimulationParameters:
         molecules: Molecules made; those without a read are dropped.
         mean_reads, sigma_reads: Reads per molecule: mean of the lognormal, and standard deviation
             of its logarithm.
+        uniform_reads: With U > 0, reads per molecule are uniform on 1 .. U instead.
         clones, zipf_exponent: Different inserts, and how their shares fall.
         clone_families, family_divergence: Ancestors of the clones (0: none, all independent), and
             share of bases in which a clone differs from its ancestor.
@@ -49,6 +50,7 @@ class SimulationParameters:
     molecules: int = 5000
     mean_reads: float = 5.0
     sigma_reads: float = 0.8
+    uniform_reads: int = 0
     clones: int = 60
     zipf_exponent: float = 1.0
     clone_families: int = 0
@@ -85,7 +87,10 @@ class SimulationParameters:
             "mean_error", "chimera_share", "shift_share", "front_share",
         )  # fmt: skip
         below_1 = ("quality_persistence", "foreign_share")
-        at_least_0 = ("seed", "insert_length", "read2_length", "clone_families", "sigma_reads")
+        at_least_0 = (
+            "seed", "insert_length", "read2_length", "clone_families", "sigma_reads",
+            "uniform_reads",
+        )  # fmt: skip
         above_0 = ("molecules", "clones", "mean_reads", "payload_length", "barcode_prefix_length")
         for names, bounds, minimum, maximum in (
             (at_most_1, "0 .. 1", 0.0, 1.0),
