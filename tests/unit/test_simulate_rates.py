@@ -8,6 +8,7 @@ import numpy.typing as npt
 import pytest
 
 from umimill.simulate import Simulation, SimulationParameters, simulate
+from umimill.synthetic import cumulative_cuts
 
 TAIL = 1e-6  # of each bound; the seeds are fixed, so a test that passes keeps passing
 
@@ -67,6 +68,15 @@ def test_bounds_know_the_binomial() -> None:
     low, high = bounds(10_000, 0.5)
     assert 9_995 < low + high < 10_005
     assert 460 < high - low < 490  # 2 * 4.75 * 50
+
+
+@pytest.mark.parametrize("scale", [2**53, 2**31 - 1])
+def test_cuts_are_rounded_exact_sums(scale: int) -> None:
+    words = np.random.PCG64(3).random_raw(60).astype(np.float64)
+    for weights in ((words / 2**64).tolist(), (1 / words).tolist(), [1, 6, 100], [1.0] * 40):
+        total = math.fsum(weights)
+        expected = [int(scale * math.fsum(weights[:k]) / total) for k in range(len(weights) + 1)]
+        assert cumulative_cuts(weights, scale) == expected
 
 
 def test_demo_has_the_declared_shares(demo: Simulation) -> None:

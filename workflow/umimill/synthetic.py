@@ -8,6 +8,7 @@ change between releases), and from integer thresholds, so that no rounding of a 
 import math
 import os
 from collections.abc import Iterable, Sequence
+from itertools import accumulate
 from pathlib import Path
 from statistics import NormalDist
 
@@ -53,9 +54,15 @@ def draw_class(source: np.random.PCG64, weights: Sequence[float], *shape: int) -
 
 
 def cumulative_cuts(weights: Sequence[float], scale: int) -> list[int]:
-    """Return floor(scale * sum(weights[:k]) / sum(weights)) for k = 0 .. len(weights)."""
-    total = math.fsum(weights)
-    return [int(scale * math.fsum(weights[:k]) / total) for k in range(len(weights) + 1)]
+    """Return floor(scale * sum(weights[:k]) / sum(weights)) for k = 0 .. len(weights).
+
+    Each sum is exact and then rounded once, as math.fsum would do over again for every k.
+    """
+    ratios = [weight.as_integer_ratio() for weight in weights]
+    unit = max((below for _, below in ratios), default=1)
+    exact = accumulate((above * (unit // below) for above, below in ratios), initial=0)
+    sums = [number / unit for number in exact]
+    return [int(scale * part / sums[-1]) for part in sums]
 
 
 def draw_family_sizes(
