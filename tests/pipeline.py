@@ -320,6 +320,13 @@ class _Stages:
         return outputs
 
 
+def run_checkout(library: Library, folder: Path) -> list[Path]:
+    """Run a library up to its partition files, for those who want to know of every read."""
+    stages = _Stages(library, folder, Knobs(unmatched=False))
+    rows, _ = stages.checkout(stages.probes())
+    return rows
+
+
 def run_pipeline(library: Library, folder: Path, knobs: Knobs | None = None) -> Run:
     """Run a library from its reads to its outputs.
 
