@@ -68,14 +68,20 @@ def number_labels(reads: Sequence[int], keys: Sequence[bytes], total: int) -> In
 class Migec:
     """migec checkout and refine, as they are set: reads with one corrected barcode are one.
 
-    With `assemble` also migec assemble, which splits some of these. It does not say which read went
-    where, so a read of a group that was split goes to the consensus it differs least from.
+    Args:
+        assemble: run migec assemble as well, which splits some of these. It does not say which read
+            went where, so a read of a group that was split goes to the consensus it differs least
+            from.
+        quality: let it use the qualities of the barcode. Where they are worse than they say, as
+            with flat qualities, it is better without.
     """
 
-    def __init__(self, *, assemble: bool = False) -> None:
-        self.name = "migec refine+assemble" if assemble else "migec refine"
+    def __init__(self, *, assemble: bool = False, quality: bool = True) -> None:
+        self.name = "migec refine" + ("+assemble" if assemble else "")
+        self.name += "" if quality else ", no quality"
         self.program = Path(sys.executable).with_name("migec")
         self._assemble = assemble
+        self._options = [] if quality else ["--no-quality"]
 
     def missing(self) -> str:
         """Say where there can be none."""
@@ -98,7 +104,8 @@ class Migec:
         rows.write_text(f"S1\t{task.layout}\n")
         run([self.program, "checkout", task.fastq, "-b", rows, "-o", checked, "-t", "1"])
         refined = task.folder / "refine"
-        run([self.program, "refine", checked / "S1.fq.gz", "-o", refined, "-t", "1"])
+        source = checked / "S1.fq.gz"
+        run([self.program, "refine", source, "-o", refined, "-t", "1", *self._options])
         return refined / "S1.fq.gz"
 
     def _split(
@@ -205,6 +212,7 @@ def write_alignment(task: Task, path: Path, *, aligned: bool) -> None:
 def peer_contestants(*, all_methods: bool = False) -> Iterator[Contestant]:
     """Yield the peers: migec, umi_tools directional and, if asked for, its other methods."""
     yield Migec()
+    yield Migec(quality=False)
     yield Migec(assemble=True)
     for method in METHODS if all_methods else METHODS[:1]:
         yield UmiTools(method)

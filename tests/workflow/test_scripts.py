@@ -25,6 +25,7 @@ FAKE_PYTHON = r"""#!/bin/bash
 case "$1 $2" in
     "-c "*version*) echo "${FAKE_VERSION:-3.13}" ;;
     "-c "*ensurepip*) exit "${FAKE_NO_VENV:-0}" ;;
+    "-m accuracy") echo "accuracy|$PWD|$PYTHONPATH|$UMIMILL_UMI_TOOLS|${*:3}" >>"$FAKE_LOG" ;;
     "-P -c") PYTHONPATH=$FAKE_MODULES exec "$REAL_PYTHON" "$@" ;;
     "-m venv") mkdir -p "$3/bin" && cp "$0" "$3/bin/python" ;;
     "-m pip")
@@ -366,6 +367,16 @@ def test_test_script_runs_every_check(place: Place, tmp_path: Path) -> None:
     place.run("scripts/test.sh", "--all", "-x")
     assert place.calls("pytest")[1][1:] == ["-n", "0", "-m", "", "-x"]
     assert place.set_ups() == 1
+
+
+def test_test_script_prints_the_accuracy_tables(place: Place, tmp_path: Path) -> None:
+    program = "umi/umi_tools"
+    run = place.run("scripts/test.sh", "--accuracy", "--seeds", "2", cwd=tmp_path,
+                    UMIMILL_UMI_TOOLS=program)  # fmt: skip
+    assert run.returncode == 0, run.stderr
+    paths, own = "tests:workflow", str(tmp_path / program)
+    assert place.calls("accuracy") == [[str(place.clone), paths, own, "--seeds 2"]]
+    assert place.calls("pytest") == place.calls("ruff") == []
 
 
 @pytest.mark.parametrize("check", ["ruff check", "ruff format", "snakemake --lint", "pytest -n"])

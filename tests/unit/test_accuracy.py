@@ -1,0 +1,244 @@
+"""The accuracy judge as a whole: small libraries here, all of them at full size where asked for."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from accuracy.cases import Case, all_cases
+from accuracy.contestants import ExactKeys, Integers, Task, own_contestants
+from accuracy.generate import Truth, generate, write_reads
+from accuracy.intervals import compare
+from accuracy.peers import METHODS, Migec, UmiTools, differences
+from accuracy.scores import DROPPED, adjusted_rand, best_labels, score
+from accuracy.table import CEILING, run_case, to_markdown, verdict, write_tables
+
+CLONE = Path(__file__).parents[2]
+CASES = all_cases()
+
+
+def small(name: str, reads: int = 1500) -> Case:
+    return CASES[name].scaled(reads / CASES[name].expected_reads)
+
+
+@pytest.fixture
+def make_task(tmp_path: Path) -> Callable[[Case], tuple[Task, Truth]]:
+    def make(case: Case) -> tuple[Task, Truth]:
+        reads = generate(case, 1)
+        write_reads(reads, tmp_path / "reads.fastq.gz")
+        folder = tmp_path / "work"
+        folder.mkdir()
+        truth, count = reads.truth, reads.bases.shape[0]
+        place = truth.clone[truth.molecule]
+        return Task(tmp_path / "reads.fastq.gz", case.layout, count, 1, folder, place), truth
+
+    return make
+
+
+def same_clusters(one: Integers, other: Integers) -> bool:
+    """Whether two partitions are one, whatever their labels; with the same reads dropped."""
+    kept = one != DROPPED
+    pairs = {*zip(one[kept].tolist(), other[kept].tolist(), strict=True)}
+    sizes = (np.unique(labels[kept]).size for labels in (one, other))
+    return np.array_equal(kept, other != DROPPED) and all(size == len(pairs) for size in sizes)
+
+
+def need(contestant: Migec | UmiTools) -> None:
+    if contestant.missing():
+        pytest.skip(contestant.missing())
+
+
+# -- contestants ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["clones-200", "umi6", "tenx-10", "deletions-errors"])
+def test_exact_keys_are_barcodes_as_read(
+    name: str, make_task: Callable[[Case], tuple[Task, Truth]]
+) -> None:
+    task, truth = make_task(small(name))
+    labels = ExactKeys().label(task)
+    # Of the reads that lost a base a few are no longer taken for reads of the sample.
+    kept = labels != DROPPED
+    assert kept.mean() > 0.99
+    assert same_clusters(labels[kept], np.unique(truth.observed[kept], return_inverse=True)[1])
+
+
+def test_migec_merges_what_is_wrong(make_task: Callable[[Case], tuple[Task, Truth]]) -> None:
+    need(Migec())
+    task, truth = make_task(small("peer-clones-200", 4000))
+    found, exact = score(truth, Migec().label(task)), score(truth, ExactKeys().label(task))
+    assert found.dropped < 0.01
+    assert found.recall > 0.8 > exact.recall == 0
+    assert found.precision > 0.95
+    assert found.ari > exact.ari
+
+
+def test_migec_assemble_splits_and_refine_does_not(
+    make_task: Callable[[Case], tuple[Task, Truth]],
+) -> None:
+    need(Migec())
+    task, truth = make_task(small("two-on-one", 4000))
+    assert score(truth, Migec().label(task)).separated < 0.05
+    for file in task.folder.rglob("*.fq.gz"):
+        file.unlink()
+    found = score(truth, Migec(assemble=True).label(task))
+    assert 0.05 < found.separated < 0.9
+    assert found.ari > 0.7
+
+
+def test_migec_takes_cells(make_task: Callable[[Case], tuple[Task, Truth]]) -> None:
+    need(Migec())
+    task, truth = make_task(small("tenx-12"))
+    labels = Migec().label(task)
+    assert score(truth, labels).ari > 0.95
+    cells = truth.observed >> np.uint64(24)
+    for label in np.unique(labels).tolist():
+        assert np.unique(cells[labels == label]).size == 1
+
+
+def test_umi_tools_unique_is_exact_keys(make_task: Callable[[Case], tuple[Task, Truth]]) -> None:
+    need(UmiTools())
+    task, truth = make_task(small("tenx-12"))
+    observed = np.unique(truth.observed, return_inverse=True)[1]
+    assert same_clusters(UmiTools("unique").label(task), observed)
+    aligned = UmiTools("unique", aligned=True).label(task)
+    assert same_clusters(aligned, np.unique([observed, task.place], axis=1, return_inverse=True)[1])
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_umi_tools_has_its_methods(
+    method: str, make_task: Callable[[Case], tuple[Task, Truth]]
+) -> None:
+    need(UmiTools())
+    task, truth = make_task(small("peer-clones-200"))
+    found = score(truth, UmiTools(method, aligned=True).label(task))
+    assert (found.recall > 0.8) == (method in ("directional", "adjacency", "cluster"))
+    assert found.ari > 0.9
+
+
+def test_umi_tools_is_named_where_it_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("UMIMILL_UMI_TOOLS", raising=False)
+    monkeypatch.setenv("PATH", "")
+    assert "not installed; see CONTRIBUTING.md" in UmiTools().missing()
+    assert "umi_tools==1.1.6" in (CLONE / "CONTRIBUTING.md").read_text()
+
+
+def test_nearest_consensus_is_that_of_least_share() -> None:
+    assert differences(b"ACGT", b"ACGA") == 0.25
+    assert differences(b"ACGTTT", b"ACG") == 0.0
+    assert differences(b"", b"ACG") == 0.0
+
+
+# -- table ---------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Fixed:
+    """A tool that gives what it was told."""
+
+    name: str
+    how: Callable[[Task], Integers]
+    why: str = ""
+
+    def missing(self) -> str:
+        return self.why
+
+    def label(self, task: Task) -> Integers:
+        return self.how(task)
+
+
+ONE_EACH = Fixed("one each", lambda task: np.arange(task.reads))
+ALL_ONE = Fixed("all one", lambda task: np.zeros(task.reads, np.int64))
+NONE = Fixed("none", lambda task: np.full(task.reads, DROPPED))
+ABSENT = Fixed("absent", lambda task: np.zeros(0, np.int64), "not here")
+
+
+def test_table_has_everyone_on_the_same_reads() -> None:
+    result = run_case(small("clones-200"), (1, 2), [ONE_EACH, ALL_ONE, NONE, ABSENT])
+    assert list(result.scores) == [CEILING, "one each", "all one", "none"]
+    assert all(len(scores) == 2 for scores in result.scores.values())
+    lines = to_markdown(result).splitlines()
+    widths = {line.count("|") for line in lines if line.startswith("|")}
+    assert len(widths) == 1
+    assert lines[0].startswith("### clones-200")
+    assert "2 seeds" in lines[2]
+    assert lines[4].split(" | ")[1:3] == ["ari", "mixed"]
+    assert lines[5] == "|---|" + "---:|" * (widths.pop() - 2)
+    assert lines[6].startswith("| ceiling | ")
+    assert lines[7].startswith("| one each | 0.0000 ± 0.0000 | 0.0000 ± 0.0000 | ")
+    assert lines[-1].startswith("| absent | not here |")
+    assert "dropped |" in lines[4]
+    said = verdict(result, "none")
+    assert said.startswith("none: worse than ")
+    assert "one each on kept" in said
+
+
+def test_table_of_one_seed_has_no_intervals() -> None:
+    written: list[str] = []
+    write_tables([small("umi6"), small("deletions")], [1], [ONE_EACH], "one each", written.append)
+    assert len(written) == 2
+    assert "±" not in "".join(written)
+    assert written[0].endswith("one each: worse than none\n\n")
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_no_partition_beats_the_ceiling(name: str) -> None:
+    truth = generate(small(name, 2500), 5).truth
+    best = score(truth, best_labels(truth))
+    observed = np.unique(truth.observed, return_inverse=True)[1]
+    for labels in (observed, truth.clone[truth.molecule]):
+        other = score(truth, labels)
+        assert best.ari >= other.ari
+        assert best.kept >= other.kept - 0.002
+    assert best.ari > 0.98
+    assert best.recall > 0.98 or np.isnan(best.recall)
+    assert adjusted_rand(truth.molecule, truth.molecule) == 1
+
+
+def test_command_line_prints_tables() -> None:
+    environment = {**os.environ, "PYTHONPATH": f"{CLONE / 'tests'}:{CLONE / 'workflow'}"}
+
+    def call(*options: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [sys.executable, "-m", "accuracy", *options],
+            env=environment,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+
+    listed = call("--list")
+    assert all(name in listed.stdout for name in CASES)
+    table = call(
+        "--seeds", "2", "--cases", "umi6", "deletions", "--scale", "0.2", "--tools", "none"
+    )  # fmt: skip
+    assert table.stdout.count("### ") == 2
+    assert table.stdout.count("| umimill exact | ") == 2
+    assert "migec" not in table.stdout
+    assert table.stderr == ""
+    wrong = call("--cases", "clones")
+    assert wrong.returncode == 2
+    assert "clones-200" in wrong.stderr
+
+
+# -- at full size --------------------------------------------------------------------------------
+
+
+@pytest.mark.accuracy
+@pytest.mark.parametrize("name", CASES)
+def test_full_case(name: str, record_property: Callable[[str, object], None]) -> None:
+    own = own_contestants()
+    peers = [peer for peer in (Migec(), Migec(assemble=True)) if not peer.missing()]
+    result = run_case(CASES[name], (1, 2, 3), [*own, *peers])
+    table = to_markdown(result) + verdict(result, own[-1].name)
+    record_property("table", table)
+    for tool, scores in result.scores.items():
+        assert compare(result.scores[CEILING], scores, "ari") >= 0, table
+        assert max(one.dropped for one in scores) < 0.01, (tool, table)
