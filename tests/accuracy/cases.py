@@ -9,6 +9,7 @@ at least one read.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Any
 
 from umimill.simulate_parameters import SimulationParameters
 
@@ -78,7 +79,7 @@ class Case:
 
     def scaled(self, share: float) -> Case:
         """Return the case with that share of its molecules, four at least, and of its cells."""
-        if share >= 1:
+        if share == 1:
             return self
         fewer = replace(self.parameters, molecules=max(4, round(self.parameters.molecules * share)))
         cells = max(1, round(self.cells * share)) if self.cells else 0
@@ -86,11 +87,11 @@ class Case:
 
 
 def parameters(
-    umi: int = 12, clones: int = 200, mean_reads: float = 5.0, **more: object
+    umi: int = 12, clones: int = 200, mean_reads: float = 5.0, **more: Any
 ) -> SimulationParameters:
     """Return what the cases have in common, with changes."""
     prefix = min(4, umi)
-    settings: dict[str, object] = {
+    settings: dict[str, Any] = {
         "molecules": MOLECULES,
         "mean_reads": mean_reads,
         "clones": clones,
@@ -104,7 +105,7 @@ def parameters(
         "foreign_share": 0.0,
         "front_share": 0.0,
     }
-    return SimulationParameters(**{**settings, **more})  # type: ignore[arg-type]
+    return SimulationParameters(**{**settings, **more})
 
 
 def tenx(
@@ -183,7 +184,7 @@ def _related() -> list[Case]:
 
 def _peer_settings() -> list[Case]:
     """The closest peer's simulator: flat qualities that say nothing of the errors, 120 nt."""
-    common: dict[str, object] = {
+    common: dict[str, Any] = {
         "payload_length": 120,
         "quality_levels": (30,),
         "quality_weights": (),

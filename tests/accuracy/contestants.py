@@ -24,7 +24,7 @@ class Task:
     """A library to be partitioned into molecules.
 
     Attributes:
-        fastq: gzip; reads are named r0000000, r0000001 and so on.
+        fastq: gzip; reads are named r and their number, 9 digits.
         layout: anchored MIGEC pattern, N = UMI, X = cell.
         reads: how many there are.
         seed: for tools that draw random numbers.

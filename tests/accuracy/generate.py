@@ -169,11 +169,11 @@ def _without_a_base(
 
 
 def write_reads(reads: Reads, path: Path) -> None:
-    """Write the reads as FASTQ in gzip, in their order, with names r0000000, r0000001 and so on."""
+    """Write the reads as FASTQ in gzip, in their order; their names are r and the number, 9 digits."""
     total = reads.bases.shape[0]
-    digits = (np.arange(total)[:, None] // 10 ** np.arange(6, -1, -1) % 10 + ord("0")).astype("u1")
+    digits = (np.arange(total)[:, None] // 10 ** np.arange(8, -1, -1) % 10 + ord("0")).astype("u1")
     letters = np.concatenate((np.full((total, 1), ord("r"), np.uint8), digits), axis=1)
-    names = np.ascontiguousarray(letters).view("S8").reshape(total)
+    names = np.ascontiguousarray(letters).view("S10").reshape(total)
     write_gzip(
         path,
         (

@@ -25,7 +25,7 @@ MIGEC_VERSION = "2.5.1"
 UMI_TOOLS_VERSION = "1.1.6"
 METHODS = ("directional", "adjacency", "cluster", "unique", "percentile")
 RECORD_LINES = 4
-READ_NAME = 8  # r and seven digits
+READ_NAME = 10  # r and nine digits
 
 
 def run(command: Sequence[str | Path], **environment: str) -> str:

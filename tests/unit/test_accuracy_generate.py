@@ -170,12 +170,21 @@ def test_chimeras_and_relatives_are_there() -> None:
         assert 1 - same == pytest.approx(apart, abs=0.003)
 
 
+def test_scaling_keeps_all_but_size() -> None:
+    case = tenx(12)
+    assert (case.scaled(1), case.scaled(0.1).cells, case.scaled(3).cells) == (case, 2, 60)
+    assert case.scaled(0.1).parameters == replace(case.parameters, molecules=10_000)
+    assert CASES["chimera-1-10000"].scaled(1e-6).parameters.molecules == 4
+    assert CASES["count"].scaled(0.5).reads == 0
+    assert 0.9 < CASES["count"].scaled(0.5).expected_reads / 74_550 < 1.1
+
+
 def test_file_holds_the_reads(tmp_path: Path) -> None:
     reads = generate(small("clones-1"), 1)
     write_reads(reads, tmp_path / "reads.fastq.gz")
     lines = gzip.decompress((tmp_path / "reads.fastq.gz").read_bytes()).decode().splitlines()
     assert len(lines) == 4 * reads.bases.shape[0]
-    assert lines[0::4] == [f"@r{number:07d}" for number in range(reads.bases.shape[0])]
+    assert lines[0::4] == [f"@r{number:09d}" for number in range(reads.bases.shape[0])]
     assert lines[1::4] == [text(row) for row in reads.bases]
     assert lines[3::4] == [text(row) for row in reads.qualities]
 
