@@ -18,9 +18,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m accuracy", description=__doc__)
     parser.add_argument("--seeds", type=int, default=10, help="seeds 1 .. SEEDS (default: 10)")
     parser.add_argument("--cases", nargs="+", default=["*"], help="names, * for any letters")
-    parser.add_argument(
-        "--scale", type=float, default=1.0, help="times as many molecules (default: 1)"
-    )
+    parser.add_argument("--scale", type=float, default=1.0, help="times the molecules (default: 1)")
     parser.add_argument("--tools", nargs="+", default=["*"], help="as --cases, of the tools")
     parser.add_argument("--all-methods", action="store_true", help="all five of umi_tools")
     parser.add_argument("--list", action="store_true", help="name cases and tools, run nothing")

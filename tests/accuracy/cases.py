@@ -147,6 +147,18 @@ def _by_depth() -> list[Case]:
     ]
 
 
+def _two_on_one() -> list[Case]:
+    return [
+        Case(
+            f"two-on-one-{most}",
+            f"two unrelated molecules on each barcode, 1 .. {most} reads each",
+            parameters(clones=4000, molecules=molecules, uniform_reads=most),
+            shared_barcodes=2,
+        )
+        for most, molecules in ((3, 10_000), (40, 4000))
+    ]
+
+
 def _by_chimeras() -> list[Case]:
     molecules = {5: MOLECULES, 20: 5000, 100: 1500, 1000: 200, 10_000: 20}
     return [
@@ -241,12 +253,7 @@ def all_cases() -> dict[str, Case]:
         ),
         Case("umi6", "6 nt, 2,000 molecules", parameters(umi=6, molecules=2000)),
         Case("umi8", "8 nt, 20,000 molecules", parameters(umi=8)),
-        Case(
-            "two-on-one",
-            "two unrelated molecules on each barcode, 1 .. 40 reads each",
-            parameters(clones=4000, molecules=4000, uniform_reads=40),
-            shared_barcodes=2,
-        ),
+        *_two_on_one(),
         *_by_chimeras(),
         *_related(),
         tenx(10),

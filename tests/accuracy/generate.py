@@ -169,7 +169,7 @@ def _without_a_base(
 
 
 def write_reads(reads: Reads, path: Path) -> None:
-    """Write the reads as FASTQ in gzip, in their order; their names are r and the number, 9 digits."""
+    """Write the reads as FASTQ in gzip, in order, named by r and their number of 9 digits."""
     total = reads.bases.shape[0]
     digits = (np.arange(total)[:, None] // 10 ** np.arange(8, -1, -1) % 10 + ord("0")).astype("u1")
     letters = np.concatenate((np.full((total, 1), ord("r"), np.uint8), digits), axis=1)

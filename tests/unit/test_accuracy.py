@@ -84,7 +84,7 @@ def test_migec_assemble_splits_and_refine_does_not(
     make_task: Callable[[Case], tuple[Task, Truth]],
 ) -> None:
     need(Migec())
-    task, truth = make_task(small("two-on-one", 4000))
+    task, truth = make_task(small("two-on-one-40", 4000))
     assert score(truth, Migec().label(task)).separated < 0.05
     for file in task.folder.rglob("*.fq.gz"):
         file.unlink()

@@ -91,7 +91,7 @@ def test_number_of_reads_is_exact(name: str) -> None:
 
 
 def test_two_molecules_share_each_barcode() -> None:
-    truth = generate(CASES["two-on-one"], 1).truth
+    truth = generate(CASES["two-on-one-40"], 1).truth
     assert truth.barcode.size == 4000
     assert np.array_equal(truth.barcode[::2], truth.barcode[1::2])
     assert np.unique(truth.barcode).size >= 1999
@@ -101,7 +101,7 @@ def test_two_molecules_share_each_barcode() -> None:
 
 def test_errors_stay_where_barcodes_move() -> None:
     # The same draws, with and without: reads differ from their molecules at the same bases.
-    shared = CASES["two-on-one"].scaled(0.05)
+    shared = CASES["two-on-one-40"].scaled(0.05)
     plain = generate(replace(shared, shared_barcodes=1), 1).truth
     moved = generate(shared, 1).truth
     assert np.array_equal(plain.wrong, moved.wrong)
