@@ -224,11 +224,21 @@ def _peer_settings() -> list[Case]:
     ]
     return [
         *cases,
-        Case(
-            "peer-umi6",
-            "6 nt, 2,000 molecules, flat qualities",
-            parameters(umi=6, molecules=2000, **common),
-            flat_quality=32,
+        *(
+            Case(
+                f"peer-umi{umi}",
+                f"{umi} nt, 2,000 molecules of 8 reads, no barcode errors, flat qualities",
+                parameters(
+                    umi=umi,
+                    mean_reads=8.0,
+                    molecules=2000,
+                    barcode_error=0.0,
+                    pcr_error=0.0,
+                    **common,
+                ),
+                flat_quality=32,
+            )
+            for umi in (6, 8)
         ),
         Case(
             "peer-count",

@@ -40,6 +40,8 @@ class Scores:
     Attributes:
         ari: adjusted Rand index of the reads, each dropped read a cluster of its own.
         mixed: share of the reads that are in a cluster with reads of more than one molecule.
+        split: share of the reads whose molecule is in more than one cluster, each dropped read
+            being one.
         recall: share of the reachable families that are in their molecule's home, that one not
             being dropped.
         precision: share of the merges that are right: of a home family into a root of its own
@@ -56,6 +58,7 @@ class Scores:
 
     ari: float
     mixed: float
+    split: float
     recall: float
     precision: float
     f1: float
@@ -70,6 +73,7 @@ class Scores:
 DIRECTION = {
     "ari": 1,
     "mixed": -1,
+    "split": -1,
     "recall": 1,
     "precision": 1,
     "f1": 1,
@@ -95,6 +99,7 @@ def score(truth: Truth, labels: Integers) -> Scores:
     return Scores(
         ari=adjusted_rand(molecule, label),
         mixed=mixed_share(molecule, label),
+        split=split_share(molecule, label),
         recall=recall,
         precision=precision,
         f1=_harmonic(recall, precision),
@@ -126,6 +131,15 @@ def mixed_share(truth: Integers, labels: Integers) -> float:
     _, cluster, reads = _pairs(truth[clustered], labels[clustered])
     owners = np.bincount(cluster)
     return _ratio(int(reads[owners[cluster] > 1].sum()), truth.size)
+
+
+def split_share(truth: Integers, labels: Integers) -> float:
+    """Return the share of all reads whose molecule is in two clusters or more."""
+    alone = np.where(labels < 0, labels.max(initial=-1) + 1 + np.arange(labels.size), labels)
+    owner, _, reads = _pairs(truth, alone)
+    owner = _number(owner)
+    clusters = np.bincount(owner)
+    return _ratio(int(reads[clusters[owner] > 1].sum()), truth.size)
 
 
 def kept_share(truth: Integers, labels: Integers) -> float:

@@ -19,6 +19,7 @@ CEILING = "ceiling"
 COLUMNS = {
     "ari": 4,
     "mixed": 4,
+    "split": 4,
     "recall": 3,
     "precision": 3,
     "f1": 3,

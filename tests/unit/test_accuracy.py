@@ -188,6 +188,25 @@ def test_table_of_one_seed_has_no_intervals() -> None:
     assert written[0].endswith("one each: worse than none\n\n")
 
 
+@pytest.mark.parametrize(
+    ("name", "ari", "mixed", "clusters"),
+    [("peer-umi6", 0.8877, 0.3982, 1575), ("peer-umi8", 0.9917, 0.0267, 1974)],
+)
+def test_barcodes_alone_score_as_the_peer_has_published(
+    name: str, ari: float, mixed: float, clusters: int
+) -> None:
+    found = []
+    for seed in range(1, 9):
+        truth = generate(CASES[name], seed).truth
+        found.append(score(truth, np.unique(truth.observed, return_inverse=True)[1]))
+        assert truth.barcode.size > 1990
+    # What is published is one draw: of 8 nt 26 collisions where 30.5 +- 5.5 are expected.
+    assert np.mean([one.mixed for one in found]) == pytest.approx(mixed, rel=0.02, abs=0.011)
+    assert 1 - np.mean([one.ari for one in found]) == pytest.approx(1 - ari, rel=0.3)
+    assert 2000 + np.mean([one.surplus for one in found]) == pytest.approx(clusters, rel=0.01)
+    assert all(one.split == 0 for one in found)
+
+
 @pytest.mark.parametrize("name", CASES)
 def test_no_partition_beats_the_ceiling(name: str) -> None:
     truth = generate(small(name, 2500), 5).truth
@@ -198,6 +217,7 @@ def test_no_partition_beats_the_ceiling(name: str) -> None:
         assert best.ari >= other.ari
         assert best.kept >= other.kept - 0.002
     assert best.ari > 0.98
+    assert best.split <= 0.1
     assert best.recall > 0.98 or np.isnan(best.recall)
     assert adjusted_rand(truth.molecule, truth.molecule) == 1
 

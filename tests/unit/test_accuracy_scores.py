@@ -140,6 +140,13 @@ class Slow:
             kept += any(self.owner(inside, label) == owner for label in best)
         return ratio(kept, len(self.home))
 
+    def split(self) -> float:
+        places: dict[int, list[object]] = {}
+        for number, (owner, _, label) in enumerate(self.rows):
+            places.setdefault(owner, []).append(("dropped", number) if label == DROPPED else label)
+        counts = [len(found) for found in places.values() if len(set(found)) > 1]
+        return ratio(sum(counts), len(self.rows))
+
     def owner(self, inside: Counter[tuple[int, int]], label: int) -> int:
         rivals = [key for key in inside if key[0] == label]
         return min(rivals, key=lambda key: (-inside[key], key))[1]
@@ -171,6 +178,7 @@ def test_scores_are_those_of_slow_twins(case: Case) -> None:
     owners, own_labels = [row[0] for row in slow.rows], [row[2] for row in slow.rows]
     assert equal(found.ari, slow_ari(owners, own_labels))
     assert equal(found.mixed, slow.mixed())
+    assert equal(found.split, slow.split())
     assert equal(found.recall, slow.recall())
     assert equal(found.precision, slow.precision())
     assert equal(found.kept, slow.kept())
@@ -186,7 +194,7 @@ def test_names_of_clusters_do_not_matter(case: Case, names: list[int]) -> None:
     truth, labels = case
     renamed = np.where(labels < 0, labels, np.array(names)[labels])
     first, second = score(truth, labels), score(truth, renamed)
-    for name in ("ari", "mixed", "kept", "surplus", "dropped"):
+    for name in ("ari", "mixed", "split", "kept", "surplus", "dropped"):
         assert equal(getattr(first, name), getattr(second, name))
 
 
