@@ -26,6 +26,9 @@ VOTE_UNITS = 1024
 ONE = 1 << 40
 # exp(-d / 1024) rounds to 0 of 2^-40 from here on.
 LAST_DIFFERENCE = 29_102
+# Binary places of exp(-1 / 1024), and of its powers below 2^-40.
+_PLACES = 120
+_GUARD = 64
 LEAST_QUALITY = 2
 MOST_QUALITY = 93
 
@@ -58,11 +61,7 @@ def make_tables(floor: float) -> Tables:
             error = error_probability(quality)
             ratio = ((1 - error) / (error / 3)).ln() * VOTE_UNITS
             votes.append(max(0, int(ratio.to_integral_value())))
-        step = (Decimal(-1) / VOTE_UNITS).exp()
-        losers, value = [], Decimal(ONE)
-        for _ in range(LAST_DIFFERENCE + 1):
-            losers.append(int(value.to_integral_value()))
-            value *= step
+        step = int((Decimal(-1) / VOTE_UNITS).exp() * (1 << _PLACES))
         ten = Decimal(10).ln()
         # A hair above: the logarithm of 1e-5 may come out as 4.999...
         exact_best = -10 * exact_floor.ln() / ten + Decimal("1e-40")
@@ -74,10 +73,20 @@ def make_tables(floor: float) -> Tables:
         fixed_floor = int((exact_floor * ONE).to_integral_value())
     return Tables(
         np.array(votes, np.int64),
-        np.array(losers, np.uint64),
+        _powers(step),
         np.array(thresholds, np.uint64),
         fixed_floor,
     )
+
+
+def _powers(step: int) -> npt.NDArray[np.uint64]:
+    """Return 2^40 step^d, rounded, for d up to LAST_DIFFERENCE; `step` in fixed point."""
+    powers, value = [], ONE << _GUARD
+    for _ in range(LAST_DIFFERENCE + 1):
+        powers.append(value)
+        value = value * step >> _PLACES
+    half = 1 << (_GUARD - 1)
+    return np.array([(one + half) >> _GUARD for one in powers], np.uint64)
 
 
 def column_error(tables: Tables, differences: tuple[int, int, int]) -> int:
@@ -97,16 +106,14 @@ def column_quality(tables: Tables, error: int) -> int:
 def make_model(floor: float) -> Model:
     """Return the tables as the kernels take them, with those of columns where all reads agree."""
     tables = make_tables(floor)
-    errors = np.zeros(LAST_DIFFERENCE + 1, np.uint64)
-    qualities = np.zeros(LAST_DIFFERENCE + 1, np.uint8)
-    quality = LEAST_QUALITY
-    for difference in range(LAST_DIFFERENCE + 1):
-        error = column_error(tables, (difference, difference, difference))
-        while quality < MOST_QUALITY and error + tables.floor <= int(
-            tables.thresholds[quality + 1]
-        ):
-            quality += 1
-        errors[difference], qualities[difference] = error, quality
+    # Three bases that are all so far behind: column_error and column_quality, for all distances.
+    rest = np.uint64(3) * tables.losers
+    errors = (rest << np.uint64(20)) // ((np.uint64(ONE) + rest) >> np.uint64(20))
+    best = int(np.count_nonzero(tables.thresholds)) + LEAST_QUALITY - 1
+    # Thresholds fall with quality, errors with distance.
+    edges = tables.thresholds[LEAST_QUALITY + 1 : best + 1][::-1]
+    passed = edges.size - np.searchsorted(edges, errors + np.uint64(tables.floor))
+    qualities = (LEAST_QUALITY + passed).astype(np.uint8)
     # A vote carries a read in its high bits, so one sum counts both.
     votes = tables.votes + (1 << VOTE_BITS)
     return Model(votes, tables.losers, tables.thresholds, tables.floor, errors, qualities)
