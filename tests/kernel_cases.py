@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Sequence
-from functools import cache
 from typing import Any
-from unittest.mock import patch
 
 import numpy as np
 from hypothesis import strategies as st
@@ -16,18 +14,15 @@ from oracle import HAS_UNKNOWN, Template, pack_cold, unpack, unpack_cold
 from oracle_match import IUPAC, Read, Row, Side, reverse_complement
 from umimill import patterns
 from umimill.fastq import base_codes
-from umimill.kernels.checkout import Scratch
-from umimill.kernels.cut import Rules
 from umimill.kernels.match import Foreign, Letters, Patterns
 from umimill.kernels.match import Read as KernelRead
+from umimill.kernels.pairs import PLACE_COLUMNS
+from umimill.kernels.search import Scratch
 from umimill.layout import Layout, SampleLayout
-from umimill.matching import complements
 from umimill.partition import HOT
 
 PADDING = 64
 LETTERS = Letters(base_codes(), 33)
-LOG2_SCALED = cache(patterns.log2_scaled)
-RULES = Rules(LETTERS, complements(), 0, 0)
 
 
 def cases(count: int) -> int:
@@ -63,23 +58,28 @@ def oracle_rows(layouts: Sequence[SampleLayout]) -> list[Row]:
 
 def compiled(layouts: Sequence[SampleLayout]) -> Patterns:
     """Compile layout rows whose samples are numbered without gaps."""
-    # A table of 2,047 logarithms is the same for all: made anew it takes most of a test's time.
-    with patch.object(patterns, "log2_scaled", LOG2_SCALED):
-        return patterns.compile_patterns(layouts, 1 + max(one.sample for one in layouts))
+    return patterns.compile_patterns(layouts, 1 + max(one.sample for one in layouts))
 
 
-def scratch_for(table: Patterns, longest: int) -> Scratch:
+def scratch_for(longest: int) -> Scratch:
     """Return a worker's buffers, full of rubbish."""
     words = longest // 32 + 4
     return Scratch(
-        np.full(words, 0xDEADBEEFDEADBEEF, np.uint64),
-        np.full(words, 0xDEADBEEFDEADBEEF, np.uint64),
+        *(np.full(words, 0xDEADBEEFDEADBEEF, np.uint64) for _ in range(3)),
         np.full(longest + 64, 3, np.uint8),
         np.full(2 * longest + 256, 65, np.uint8),
-        np.full(table.rows.shape[0], 1 << 40, np.int64),
-        np.full(table.samples, 1 << 40, np.uint64),
         np.zeros(1, np.int64),
         np.full(4, 1 << 40, np.int64),
+    )
+
+
+def row_scratch(table: Patterns) -> tuple[Any, Any, Any]:
+    """Return buffers that go with the rows, full of rubbish: scores, sums, best places."""
+    count = table.rows.shape[0]
+    return (
+        np.full(count, 1 << 40, np.int64),
+        np.full(table.samples, 1 << 40, np.uint64),
+        np.full((count, PLACE_COLUMNS), 1 << 40, np.int64),
     )
 
 

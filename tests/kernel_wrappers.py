@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from umimill.jit import kernel
-from umimill.kernels import bases, checkout, consensus, families, match, posterior, rows, search
+from umimill.kernels import bases, consensus, families, match, pairs, posterior, rows, search
 from umimill.kernels import text as text_kernels
 
 
@@ -58,13 +58,13 @@ def shifted_word(words: Any, at: int) -> Any:
 
 
 @kernel
-def window_mismatches(words: Any, at: int, window: Any) -> Any:
-    return search.window_mismatches(words, at, window)
+def window_mismatches(words: Any, at: int, bases: Any, mask: Any) -> Any:
+    return search.window_mismatches(words, at, bases, mask)
 
 
 @kernel
-def low_quality_words(read: Any, letters: Any, scratch: Any, words: Any) -> None:
-    search.low_quality_words(read, letters, scratch, words)
+def low_quality_words(read: Any, letters: Any, least: int, scratch: Any, words: Any) -> None:
+    search.low_quality_words(read, letters, least, scratch, words)
 
 
 @kernel
@@ -75,17 +75,28 @@ def score_positions(
 
 
 @kernel
-def match_template(
-    patterns: Any, read_1: Any, read_2: Any, foreign: Any, rules: Any, scratch: Any
+def match_anchored(
+    patterns: Any, read_1: Any, read_2: Any, foreign: Any, letters: Any, row_scores: Any, sums: Any
 ) -> Any:
-    """Match as checkout does: its dispatch to the three matchers, with the buffers they need."""
-    return checkout.match_template(patterns, read_1, read_2, foreign, rules, scratch)
+    return posterior.match_anchored(patterns, read_1, read_2, foreign, letters, row_scores, sums)
+
+
+@kernel
+def match_searched(patterns: Any, read: Any, letters: Any, scratch: Any) -> Any:
+    return search.match_searched(patterns, read, letters, scratch)
+
+
+@kernel
+def match_both_sides(
+    patterns: Any, read_1: Any, read_2: Any, letters: Any, scratch: Any, places: Any
+) -> Any:
+    return pairs.match_both_sides(patterns, read_1, read_2, letters, scratch, places)
 
 
 @kernel
 def reverse_read(read: Any, complements: Any, text: Any) -> Any:
     """Return where the bases and the qualities of the read in `text` begin, and its length."""
-    turned = checkout.reverse_read(read, complements, text)
+    turned = search.reverse_read(read, complements, text)
     return turned.bases, turned.qualities, turned.length
 
 

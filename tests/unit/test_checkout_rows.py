@@ -23,7 +23,7 @@ from stage_fixture import (
 )
 from umimill.checkout import LIBRARY_LINES, SAMPLE_LINES
 from umimill.fastq import read_templates
-from umimill.kernels.match import Foreign
+from umimill.kernels.match import VERDICT, Foreign
 from umimill.layout import sample_layouts
 from umimill.matching import Matcher
 from umimill.partition import Staging
@@ -174,7 +174,9 @@ def test_first_line_that_applies(tmp_path: Path) -> None:
     matcher = Matcher(rows, len(samples), Foreign(-10_000, np.zeros(5, np.int64)), 33,
                       minimum_umi_quality=20)  # fmt: skip
     staging = Staging(1 << 20, matcher.barcode_width, 100)
-    verdicts = matcher.stage(chunk, 0, chunk.count, staging).verdicts
+    matches = matcher.match(chunk, 0, chunk.count)
+    assert matcher.stage(chunk, matches, 0, chunk.count, staging) == chunk.count
+    verdicts = matches[:, VERDICT]
     numbers = LIBRARY_LINES | SAMPLE_LINES
     expected = [numbers[line] for _, _, line in CASES.values()]
     assert dict(zip(CASES, verdicts.tolist(), strict=True)) == dict(

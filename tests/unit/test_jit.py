@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import fcntl
 import importlib
 import json
 import logging
@@ -177,6 +179,53 @@ def test_kernels_run_without_a_cache(tmp_path: Path) -> None:
     assert run(CALL, {"NUMBA_CACHE_DIR": str(tmp_path / "file" / "cache")}) == "2 0"
 
 
+WAITING = CALL.replace("print", "print('started', flush=True)\nprint")
+
+
+@jit_off
+def test_a_job_waits_for_another_that_compiles(tmp_path: Path) -> None:
+    """It starts with no code in the cache and ends with that of the other."""
+    full, empty = tmp_path / "full", tmp_path / "empty"
+    run(CALL, {"NUMBA_CACHE_DIR": str(full)})
+    digest = jit.kernel_digest()
+    (empty / digest).mkdir(mode=0o700, parents=True)
+    held = jit.wait_for_lock(empty / digest / "umimill.kernels.fastq.name_length.lock")
+    assert held is not None
+    paths = os.pathsep.join(str(ROOT / name) for name in ("workflow", "tests"))
+    with subprocess.Popen(
+        [sys.executable, "-c", WAITING],
+        env={**os.environ, "PYTHONPATH": paths, "NUMBA_CACHE_DIR": str(empty)},
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "started\n"
+        with pytest.raises(subprocess.TimeoutExpired):
+            process.wait(2)
+        shutil.copytree(full / digest, empty / digest, dirs_exist_ok=True)
+        held.close()
+        assert process.stdout.read() == "2 1\n"
+
+
+def test_locks_that_cannot_be_had_are_done_without(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    assert jit.wait_for_lock(tmp_path / "none" / "lock") is None
+    held = jit.wait_for_lock(tmp_path / "lock")
+    assert held is not None
+    assert jit.wait_for_lock(tmp_path / "lock", 0.1) is None
+    held.close()
+    again = jit.wait_for_lock(tmp_path / "lock", 0.1)
+    assert again is not None
+    again.close()
+
+    def refuse(*_: Any) -> None:
+        raise OSError(errno.ENOLCK, "no locks here")
+
+    monkeypatch.setattr(fcntl, "flock", refuse)
+    assert jit.wait_for_lock(tmp_path / "lock") is None
+
+
 # Signatures
 
 
@@ -197,6 +246,7 @@ def kernel_signatures() -> dict[str, list[str]]:
 
 LAYOUTS = {
     "searched": ([("a", "ACGTACGTACNNNN", ""), ("b", "TTGCATTGCANNNN", "")], 1),
+    "both mates": ([("a", "ACGTACGTACNNNN", "^NN"), ("b", "TTGCATTGCANNNN", "2M+T")], 2),
     "anchored": ([("a", "^ACGTACXXNNNN", "^NN"), ("b", "^TTGCATNNNN", "4M+T")], 2),
 }
 
@@ -207,7 +257,7 @@ def write_library(folder: Path, name: str) -> list[Path]:
     draw = random.Random(name)
     lines: list[list[str]] = [[] for _ in range(mates)]
     for number in range(600):
-        tag = draw.choice(["ACGTACGTAC", "TTGCATTGCA"])[: 10 if mates == 1 else 6]
+        tag = draw.choice(["ACGTACGTAC", "TTGCATTGCA"])[: 6 if name == "anchored" else 10]
         # The second sample has one key, which is a cell of its own.
         umi = draw.choice(["AAAA", "ACGT", "TTGA"]) if tag.startswith("A") else "CCCC"
         for mate in range(mates):

@@ -25,6 +25,7 @@ from kernel_cases import (
     random_layouts,
     random_read,
     read_back,
+    row_scratch,
     scratch_for,
     text_of,
 )
@@ -32,6 +33,10 @@ from oracle import HAS_UNKNOWN, Template
 from oracle_match import ASSIGNED, TOO_SHORT, Read
 from umimill.kernels import checkout as kernels
 from umimill.kernels import cut as cut_kernels
+from umimill.kernels import pairs as pair_kernels
+from umimill.kernels import posterior, search
+from umimill.kernels.match import Mates, Patterns
+from umimill.kernels.search import Scratch
 from umimill.layout import SampleLayout, check_row
 from umimill.matching import complements
 from umimill.partition import Staging
@@ -89,21 +94,23 @@ def checkout(
     staging.cold[:] = 0xDEADBEEFDEADBEEF
     rules = cut_kernels.Rules(LETTERS, complements(), minimum, 3)
     first, second = (laid_out([pair[mate] for pair in pairs]) for mate in range(2))
-    buffers = (*first, *(second if paired else first), int(paired))
+    mates = Mates(*first, *(second if paired else first), int(paired))
     result = Outcome([], [], np.zeros((patterns.samples, 7), np.int64), [], set())
     counters = np.zeros(cut_kernels.COUNTERS, np.int64)
-    verdicts, levels = np.full(len(pairs), 99, np.uint8), np.zeros(6, np.int64)
+    matches, levels = np.full((len(pairs), 5), 99, np.int32), np.zeros(6, np.int64)
+    scratch = scratch_for(longest)
+    match_templates(mates, len(pairs), patterns, rules, scratch, matches)
     start = 0
     while start < len(pairs):
-        stop = kernels.checkout_templates(
-            *buffers,
+        stop = kernels.stage_templates(
+            mates,
             start,
             len(pairs),
             1000,
-            patterns,
-            foreign_of(SHARE, EVEN),
+            matches,
+            cut_kernels.Table(patterns.rows, patterns.capture),
             rules,
-            scratch_for(patterns, longest),
+            scratch.text,
             cut_kernels.Rows(
                 staging.hot,
                 staging.barcode_quality,
@@ -113,7 +120,6 @@ def checkout(
                 staging.seen,
             ),
             levels,
-            verdicts,
             result.ledger,
             counters,
         )
@@ -129,8 +135,27 @@ def checkout(
         staging.clear()
         levels[:] = 0
         start = stop
-    result.verdicts, result.counters = verdicts.tolist(), counters.tolist()
+    result.verdicts, result.counters = matches[:, 0].tolist(), counters.tolist()
     return result
+
+
+def match_templates(
+    mates: Mates, count: int, patterns: Patterns, rules: Any, scratch: Scratch, matches: Any
+) -> None:
+    """Match as umimill.matching does."""
+    scores, sums, places = row_scratch(patterns)
+    letters, others = rules.letters, rules.complements
+    if patterns.posterior:
+        foreign = foreign_of(SHARE, EVEN)
+        posterior.weigh_templates(
+            mates, 0, count, patterns, foreign, letters, scores, sums, matches
+        )
+    elif patterns.two_sided:
+        pair_kernels.search_pairs(
+            mates, 0, count, patterns, letters, others, scratch, places, matches
+        )
+    else:
+        search.search_templates(mates, 0, count, patterns, letters, others, scratch, matches)
 
 
 def expect(

@@ -16,7 +16,6 @@ import oracle
 import oracle_match
 from kernel_cases import (
     LETTERS,
-    RULES,
     cases,
     compiled,
     dna,
@@ -27,6 +26,7 @@ from kernel_cases import (
     random_layouts,
     random_read,
     random_sequence,
+    row_scratch,
     scratch_for,
 )
 from oracle_match import AMBIGUOUS, ASSIGNED, UNMATCHED, Read, Row
@@ -56,19 +56,20 @@ class Library:
         self.patterns: Patterns = compiled(rows)
         self.rows: list[Row] = oracle_rows(rows)
         self.foreign = foreign
-        self._scratch = scratch_for(self.patterns, 400)
+        self._scratch = scratch_for(400)
+        self._scores, self._sums, self._places = row_scratch(self.patterns)
 
     def match(self, read: Read, mate: Read = EMPTY, hint: int = 0) -> Match:
+        patterns, reads = self.patterns, (kernel_read(read), kernel_read(mate))
+        if patterns.posterior:
+            return wrapped.match_anchored(
+                patterns, *reads, self.foreign, LETTERS, self._scores, self._sums
+            )
+        if patterns.two_sided:
+            return wrapped.match_both_sides(patterns, *reads, LETTERS, self._scratch, self._places)
         self._scratch.hint[0] = hint
-        found = wrapped.match_template(
-            self.patterns,
-            kernel_read(read),
-            kernel_read(mate),
-            self.foreign,
-            RULES,
-            self._scratch,
-        )
-        if found.verdict == ASSIGNED and not (self.patterns.posterior or self.patterns.two_sided):
+        found = wrapped.match_searched(patterns, reads[0], LETTERS, self._scratch)
+        if found.verdict == ASSIGNED:
             assert self._scratch.hint[0] == found.offset_1
         return found
 
@@ -96,8 +97,8 @@ def test_window_mismatches_are_counted(
     read = np.array([*oracle.pack_bases(bases), 0, 0], np.uint64)
     mask = oracle.pack([0b01 if one else 0b00 for one in used], 2)
     kept = [letter if one else "A" for letter, one in zip(window, used, strict=True)]
-    pair = np.array([oracle.key_of("".join(kept)), *mask], np.uint64)
-    found = int(wrapped.window_mismatches(read, at, pair))
+    exact = np.uint64(oracle.key_of("".join(kept)))
+    found = int(wrapped.window_mismatches(read, at, exact, np.uint64(mask[0])))
     expected = [
         0b01 if one and bases[at + place] != window[place] else 0b00
         for place, one in enumerate(used)
@@ -105,16 +106,19 @@ def test_window_mismatches_are_counted(
     assert found == oracle.pack(expected, 2)[0]
 
 
-@given(st.lists(st.tuples(st.sampled_from("ACGTNacgR."), st.integers(0, 93)), max_size=100))
-def test_low_quality_words_mark_what_is_uncertain(read: list[tuple[str, int]]) -> None:
+@given(
+    st.lists(st.tuples(st.sampled_from("ACGTNacgR."), st.integers(0, 93)), max_size=100),
+    st.integers(0, 93),
+)
+def test_low_quality_words_mark_what_is_uncertain(read: list[tuple[str, int]], least: int) -> None:
     bases, qualities = "".join(one for one, _ in read), [one for _, one in read]
-    words = np.full(5, 7, np.uint64)
+    words = np.full(6, 7, np.uint64)
     scratch = np.full(len(bases) + 64, 3, np.uint8)
-    wrapped.low_quality_words(kernel_read((bases, qualities)), LETTERS, scratch, words)
+    wrapped.low_quality_words(kernel_read((bases, qualities)), LETTERS, least, scratch, words)
     expected = oracle.pack(
-        [3 * (quality < 11 or oracle.base(letter) == "N") for letter, quality in read], 2
+        [3 * (quality < least or oracle.base(letter) == "N") for letter, quality in read], 2
     )
-    assert words[: len(expected)].tolist() == expected
+    assert words[: len(expected) + 2].tolist() == [*expected, 0, 0]
 
 
 def test_logarithms_of_large_counts() -> None:
@@ -470,3 +474,45 @@ def test_layouts_at_several_places(count: int) -> None:
         verdicts[check_search(library, read, [*places, 1, 400])] += 1
     if sum(verdicts.values()) == 400:
         assert min(verdicts[one] for one in (ASSIGNED, UNMATCHED, AMBIGUOUS)) > 20
+
+
+def pair_layouts(rng: random.Random, own_primers: bool) -> list[tuple[str, str]]:
+    """Three rows, searched on read 1 as a rule, whose tags differ on both mates."""
+    sides = []
+    for side in range(2):
+        primer = random_sequence(rng, rng.randint(4, 20), rng.choice(["ACGT", "ACGTacgt"]))
+        rows = []
+        for tag in spread_tags(3, 4, rng.choice([1, 3]), rng):
+            if own_primers:
+                primer = random_sequence(rng, rng.randint(2, 12), "ACGTacgtR")
+            anchor = "^" * (rng.random() < 0.1 + 0.3 * side)
+            rows.append(anchor + primer + tag + "NN" * rng.randint(1 - side, 2))
+        sides.append(rows)
+    # At times a row has nothing on read 2.
+    return [(one, rng.choice([other, other, other, ""])) for one, other in zip(*sides, strict=True)]
+
+
+def read_of_several(rng: random.Random, rows: Sequence[Row], side: int) -> Read:
+    """A read that holds up to three layouts of a side, more and less well."""
+    bases, rate = random_sequence(rng, rng.randint(0, 6)), rng.choice([0, 0.05, 0.2])
+    for _ in range(rng.randint(0, 3)):
+        held = instance(rng, rng.choice(rows).sides[side].symbols)
+        for letter in held + random_sequence(rng, rng.randint(0, 6)):
+            bases += rng.choice("ACGTN") if rng.random() < rate else letter
+    low, share = rng.choice([[2], [2, 10, 11], [19, 20, 21]]), rng.choice([0, 0.3, 0.9])
+    return bases, [rng.choice(low) if rng.random() < share else 37 for _ in bases]
+
+
+@pytest.mark.parametrize("own_primers", [False, True])
+def test_layouts_at_several_places_of_both_mates(own_primers: bool) -> None:
+    """Each mate holds up to three layouts, of rows that need not be the same."""
+    verdicts: Counter[int] = Counter()
+    for round_number in range(cases(600)):
+        rng = random.Random(f"{own_primers} {round_number}")
+        library = Library(pair_layouts(rng, own_primers), rng.choice([[0, 1, 2], [0, 1, 0]]))
+        if library.patterns.posterior or not library.patterns.two_sided:
+            continue
+        reads = [read_of_several(rng, library.rows, side) for side in range(2)]
+        verdicts[check_both(library, (reads[0], reads[1]))] += 1
+    if sum(verdicts.values()) > 400:
+        assert min(verdicts[one] for one in (ASSIGNED, UNMATCHED, AMBIGUOUS)) > 10

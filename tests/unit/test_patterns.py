@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import math
+import random
 from decimal import Decimal, localcontext
 
 import numpy as np
 import pytest
 
 from umimill.kernels import match as kernels
-from umimill.kernels import search
+from umimill.kernels import pairs, search
 from umimill.layout import LayoutError, SampleLayout, check_row, sample_layouts
-from umimill.patterns import compile_patterns, error_probability
+from umimill.patterns import compile_patterns, error_probability, log2_scaled
 
 HALF_UNIT = 0.5 + 1e-6
 
@@ -85,12 +86,16 @@ def test_bounds_of_the_search_hold() -> None:
     match = 2048
     for kind in (kernels.MISMATCH, kernels.MISMATCH + 1):
         cost = match - SCORES[kind].astype(int)
-        assert cost.min() >= search.MISMATCH_COST
+        assert cost.min() >= kernels.MISMATCH_COST
         assert cost[search.CERTAIN_QUALITY :].min() >= search.CERTAIN_MISMATCH_COST
+        assert cost[pairs.CLEAR_QUALITY :].min() >= pairs.CLEAR_MISMATCH_COST
     # The bound for certain bases cannot be better.
     lower = match - int(SCORES[kernels.MISMATCH + 1, search.CERTAIN_QUALITY])
     assert lower == search.CERTAIN_MISMATCH_COST
-    assert SCORES[1].max() <= match
+    # No base scores more than it does at Q93, and no row more than its perfect score.
+    for options in range(1, 5):
+        assert SCORES[options].max() == SCORES[options, 93]
+        assert SCORES[options, 93] <= match - log2_scaled(options)
 
 
 def test_logarithms_and_weights_are_their_formulas() -> None:
@@ -101,6 +106,17 @@ def test_logarithms_and_weights_are_their_formulas() -> None:
     assert max(abs(int(one) - two) for one, two in zip(patterns.weights, exact, strict=True)) < 0.51
     # The bar of one anchored pattern, in bits.
     assert patterns.error_bits / 1024 == pytest.approx(6.6439, abs=0.0005)
+
+
+def test_logarithms_of_ratios() -> None:
+    draw = random.Random(4)
+    for _ in range(500):
+        value = Decimal(draw.randint(1, 10**6)) / draw.randint(1, 10**6)
+        assert abs(log2_scaled(value) - 1024 * math.log2(value)) <= HALF_UNIT
+    for power in (1, 5, 60):
+        assert log2_scaled(1 << power) == 1024 * power == -log2_scaled(Decimal(1) / (1 << power))
+    # The last below the next whole number, and the first above.
+    assert [log2_scaled(Decimal(one) / 2048) for one in (4094, 4095, 4097)] == [1023, 1024, 1024]
 
 
 def test_tables_do_not_depend_on_digits() -> None:
@@ -174,16 +190,33 @@ def test_rows_of_a_sample_share_its_prior() -> None:
 
 def test_the_window_holds_most_exact_common_positions() -> None:
     patterns = compile_patterns(rows_of("AC" + "N" * 30 + "r" + "G" * 9 + "TcR"), 1)
-    bases, mask = (int(word) for word in patterns.window)
-    assert patterns.window_start == 33
+    bases, mask = (int(word) for word in patterns.windows[0, 0])
+    assert patterns.window_starts[0, 0] == 33
     spelled = "".join(
         "ACGT"[bases >> (62 - 2 * place) & 3] if mask >> (62 - 2 * place) & 1 else "."
         for place in range(32)
     )
     assert spelled.rstrip(".") == "G" * 9 + "TC"
-    assert compile_patterns(rows_of("RNN", "YNN"), 2).window_start == -1
-    full = compile_patterns(rows_of("ACGT" * 10 + "N"), 1).window
+    assert compile_patterns(rows_of("RNN", "YNN"), 2).window_starts[0, 0] == -1
+    full = compile_patterns(rows_of("ACGT" * 10 + "N"), 1).windows[0, 0]
     assert full.tolist() == [0x1B1B1B1B1B1B1B1B, 0x5555555555555555]
+
+
+def test_rows_with_little_in_common_have_windows_of_their_own() -> None:
+    primer = "CAGTGGTATC"
+    patterns = compile_patterns(rows_of((primer + "AN", "TTGCN"), (primer + "NGN", "ACCAN")), 2)
+    assert patterns.window_rows.tolist() == [2, 1]
+    assert patterns.window_starts.tolist() == [[0, -1], [0, 0]]
+    assert [bin(int(mask)).count("1") for mask in patterns.windows[:, :, 1].ravel()] == [
+        10,
+        0,
+        4,
+        4,
+    ]
+    # A search of read 1 alone uses what all rows have in common, however little.
+    single = compile_patterns(rows_of("ACNTTG", "ACNGGC"), 2)
+    assert single.window_rows.tolist() == [2, 2]
+    assert int(single.windows[0, 0, 1]).bit_count() == 2
 
 
 def test_layouts_of_a_library_are_all_read() -> None:

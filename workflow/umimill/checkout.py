@@ -200,19 +200,20 @@ def _stage_range(
     staging: Staging,
     writer: PartitionWriter,
     meter: Meter,
-) -> np.ndarray[Any, np.dtype[np.uint8]]:
+) -> np.ndarray[Any, np.dtype[np.int32]]:
     """Stage a range, flushing as often as it takes; return the verdicts of the range."""
-    found = []
-    while start < stop:
+    with meter.clock("match"):
+        matches = matcher.match(chunk, start, stop)
+    place = start
+    while place < stop:
         with meter.clock("match"):
-            staged = matcher.stage(chunk, start, stop, staging)
-        found.append(staged.verdicts[start : staged.stop])
-        if staged.stop == start and staging.fill[0] == 0:
+            reached = matcher.stage(chunk, matches, place, stop, staging)
+        if reached == place and staging.fill[0] == 0:
             raise UmimillError("a template does not fit into an empty buffer: please report it")
-        start = staged.stop
-        if start < stop:
+        place = reached
+        if place < stop:
             _flush(writer, staging, meter)
-    return np.concatenate(found)
+    return matches[start:stop, verdicts.VERDICT]
 
 
 def _flush(writer: PartitionWriter, staging: Staging, meter: Meter) -> None:
@@ -252,7 +253,7 @@ class UnmatchedWriter:
     def add(
         self,
         chunk: TemplateChunk,
-        found: np.ndarray[Any, np.dtype[np.uint8]],
+        found: np.ndarray[Any, np.dtype[np.int32]],
         start: int,
         stop: int,
         record_block: int,

@@ -7,18 +7,21 @@ digest of all kernel sources.
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import logging
 import os
 import time
 from collections.abc import Callable
+from contextlib import ExitStack
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import IO, Any, TypeVar
 
 import numba
 import numpy as np
 from llvmlite import ir
 from numba.core import cgutils, event, types
+from numba.core.caching import FunctionCache
 from numba.extending import intrinsic
 
 _LOG = logging.getLogger(__name__)
@@ -57,22 +60,88 @@ def _prepare_cache() -> bool:
 
 
 _CACHE = _prepare_cache()
+# Seconds to wait for another job that compiles the same kernel; the largest takes a few.
+LONGEST_WAIT = 120.0
 
 
 # `_nrt=False`: kernels allocate nothing, so arrays need no reference counts. Counting them took a
 # third of checkout's time. numba refuses to compile a kernel that allocates.
 _OPTIONS: dict[str, Any] = {
-    "cache": _CACHE,
     "nogil": True,
     "error_model": "numpy",
     "_nrt": False,
 }
 
 
+# Functions that only kernels call are in the machine code of those, so they are not cached.
+_INNER: dict[str, Any] = {
+    **_OPTIONS,
+    "no_cpython_wrapper": True,
+    "no_cfunc_wrapper": True,
+}
+
+
+class _LockedCache(FunctionCache):  # type: ignore[misc]
+    """The cache of a kernel; jobs that start together leave its compilation to the first of them.
+
+    What numba finds nowhere it compiles and saves. In between the job holds a file lock; another
+    that wants the kernel waits for it and looks again. Where there are no locks, or one is held for
+    long, it compiles like the first.
+    """
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        super().__init__(function)
+        self._lock = (
+            Path(numba.config.CACHE_DIR) / f"{function.__module__}.{function.__name__}.lock"
+        )
+        self._held: IO[bytes] | None = None
+
+    def load_overload(self, sig: Any, target_context: Any) -> Any:
+        found = super().load_overload(sig, target_context)
+        if found is None and self._held is None:
+            self._held = wait_for_lock(self._lock)
+            found = super().load_overload(sig, target_context)
+            if found is not None:
+                self._release()
+        return found
+
+    def save_overload(self, sig: Any, data: Any) -> None:
+        super().save_overload(sig, data)
+        self._release()
+
+    def _release(self) -> None:
+        if self._held is not None:
+            self._held.close()
+            self._held = None
+
+
+def wait_for_lock(path: Path, seconds: float = LONGEST_WAIT) -> IO[bytes] | None:
+    """Return a file that is locked until it is closed, or None where that cannot be had."""
+    end = time.monotonic() + seconds
+    try:
+        with ExitStack() as stack:
+            file = stack.enter_context(path.open("ab"))
+            while True:
+                try:
+                    fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                except BlockingIOError:
+                    if time.monotonic() > end:
+                        return None
+                    time.sleep(0.05)
+                else:
+                    stack.pop_all()
+                    return file
+    except OSError:
+        return None
+
+
 def kernel(function: _Function) -> _Function:
     """Compile a kernel: no GIL, no Python objects, cached; never parallel (buckets are)."""
-    compiled: _Function = numba.njit(**_OPTIONS)(function)
-    return compiled
+    compiled: Any = numba.njit(no_cfunc_wrapper=True, **_OPTIONS)(function)
+    if _CACHE and not numba.config.DISABLE_JIT:
+        compiled._cache = _LockedCache(function)
+    result: _Function = compiled
+    return result
 
 
 def inner_kernel(function: _Function) -> _Function:
@@ -81,20 +150,28 @@ def inner_kernel(function: _Function) -> _Function:
     Unboxing tuples of arrays is most of the code of a small function: without wrappers the kernels
     of checkout compile in a third of the time.
     """
-    compiled: _Function = numba.njit(no_cpython_wrapper=True, no_cfunc_wrapper=True, **_OPTIONS)(
-        function
-    )
+    compiled: _Function = numba.njit(**_INNER)(function)
     return compiled
 
 
 def inline_kernel(function: _Function) -> _Function:
-    """The same for a function on the hot path, always inlined.
+    """The same for a small function on the hot path that is called at many places.
 
-    A tuple of arrays is passed as some fifty words: calls with them took half of checkout's time.
+    It is always inlined: a tuple of arrays is passed as some fifty words, and calls with them took
+    half of checkout's time.
     """
-    compiled: _Function = numba.njit(
-        no_cpython_wrapper=True, no_cfunc_wrapper=True, forceinline=True, **_OPTIONS
-    )(function)
+    compiled: _Function = numba.njit(forceinline=True, **_INNER)(function)
+    return compiled
+
+
+def merged_kernel(function: _Function) -> _Function:
+    """The same for a function that a kernel calls at one or two places, however large.
+
+    It becomes part of its caller before anything is compiled. An inlined one is compiled, optimised
+    and turned into machine code by itself first, and so is each function around it: a read's
+    matcher, four calls deep, was compiled four times.
+    """
+    compiled: _Function = numba.njit(inline="always", **_INNER)(function)
     return compiled
 
 

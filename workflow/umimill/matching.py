@@ -1,21 +1,24 @@
-"""The matcher with its buffers: chunks of templates in, verdicts and staged rows out."""
+"""The matcher with its buffers: chunks of templates in, verdicts and staged rows out.
+
+Which kernel matches is decided by the layouts (kernels/match.py); one kernel stages for all.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
 from umimill.fastq import TemplateChunk, base_codes
-from umimill.kernels import checkout as kernels
-from umimill.kernels import cut
+from umimill.kernels import checkout, cut, pairs, posterior, search
 from umimill.kernels.fastq import BASES_START, BASES_STOP
-from umimill.kernels.match import Foreign, Letters
+from umimill.kernels.match import MATCH_COLUMNS, Foreign, Letters, Mates
 from umimill.layout import SampleLayout
 from umimill.partition import Staging
 from umimill.patterns import compile_patterns
+
+Matches = npt.NDArray[np.int32]
 
 _PROBE_STAGING_BYTES = 1 << 20
 
@@ -26,19 +29,6 @@ def complements() -> npt.NDArray[np.uint8]:
     for letter, other in zip("ACGTUacgtu", "TGCAATGCAA", strict=True):
         table[ord(letter)] = ord(other)
     return table
-
-
-@dataclass(frozen=True)
-class Staged:
-    """What became of a range of templates.
-
-    Attributes:
-        stop: first template that did not fit, or the end of the range.
-        verdicts: u8[chunk], verdict of each template of the chunk.
-    """
-
-    stop: int
-    verdicts: npt.NDArray[np.uint8]
 
 
 class Matcher:
@@ -73,53 +63,92 @@ class Matcher:
         self._rules = cut.Rules(
             Letters(base_codes(), quality_offset), complements(), minimum_umi_quality, unit
         )
-        self._samples = samples
-        self._scratch = self._make_scratch(1024)
+        self._row_scores = np.zeros(len(rows), np.int64)
+        self._sums = np.zeros(samples, np.uint64)
+        self._places = np.zeros((len(rows), pairs.PLACE_COLUMNS), np.int64)
+        self._scratch = _make_scratch(1024)
         self._longest = 1024
         self._levels = np.zeros(6, np.int64)
         self.ledger = np.zeros((samples, 7), np.int64)
         self.counters = np.zeros(cut.COUNTERS, np.int64)
 
-    def _make_scratch(self, longest: int) -> kernels.Scratch:
-        words = longest // 32 + 4
-        return kernels.Scratch(
-            words=np.zeros(words, np.uint64),
-            low_words=np.zeros(words, np.uint64),
-            codes=np.zeros(longest + 64, np.uint8),
-            text=np.zeros(2 * longest + 256, np.uint8),
-            scores=np.zeros(self.patterns.rows.shape[0], np.int64),
-            sums=np.zeros(self._samples, np.uint64),
-            hint=np.zeros(1, np.int64),
-            best=np.zeros(4, np.int64),
-        )
+    def match(self, chunk: TemplateChunk, start: int, stop: int) -> Matches:
+        """Match templates [start, stop) of a chunk.
 
-    def stage(self, chunk: TemplateChunk, start: int, stop: int, staging: Staging) -> Staged:
-        """Match templates [start, stop) of a chunk and stage those that are assigned."""
-        longest = 0
-        for mate in chunk.mates:
-            lengths = mate.records[:, BASES_STOP] - mate.records[:, BASES_START]
-            longest = max(longest, int(lengths.max(initial=0)))
+        Returns:
+            i32[chunk, MATCH_COLUMNS], of which rows start..stop are filled.
+        """
+        longest = _longest(chunk)
         if longest > self._longest:
-            self._scratch = self._make_scratch(longest)
+            self._scratch = _make_scratch(longest)
             self._longest = longest
+        matches = np.zeros((chunk.count, MATCH_COLUMNS), np.int32)
+        mates, letters, patterns = _mates(chunk), self._rules.letters, self.patterns
+        if patterns.posterior:
+            posterior.weigh_templates(
+                mates,
+                start,
+                stop,
+                patterns,
+                self._foreign,
+                letters,
+                self._row_scores,
+                self._sums,
+                matches,
+            )
+        elif patterns.two_sided:
+            pairs.search_pairs(
+                mates,
+                start,
+                stop,
+                patterns,
+                letters,
+                self._rules.complements,
+                self._scratch,
+                self._places,
+                matches,
+            )
+        else:
+            search.search_templates(
+                mates,
+                start,
+                stop,
+                patterns,
+                letters,
+                self._rules.complements,
+                self._scratch,
+                matches,
+            )
+        return matches
+
+    def stage(
+        self, chunk: TemplateChunk, matches: Matches, start: int, stop: int, staging: Staging
+    ) -> int:
+        """Stage the matched templates of [start, stop) that are assigned.
+
+        Args:
+            chunk: the templates.
+            matches: what `match` found; verdicts become final.
+            start: first template.
+            stop: end.
+            staging: where to.
+
+        Returns:
+            The first template that did not fit, or `stop`.
+        """
         if staging.fill[0] == 0:
             self._levels[:] = 0
+            longest = self._longest
             staging.reserve(2 * (longest // 8 + longest // 32 + longest // 64 + 4))
-        verdicts = np.zeros(chunk.count, np.uint8)
-        first, last = chunk.mates[0], chunk.mates[-1]
-        reached = kernels.checkout_templates(
-            first.buffer,
-            first.records,
-            last.buffer,
-            last.records,
-            len(chunk.mates) - 1,
+        reached: int = checkout.stage_templates(
+            _mates(chunk),
             start,
             stop,
             chunk.first_record,
-            self.patterns,
-            self._foreign,
+            matches,
+            cut.Table(self.patterns.rows, self.patterns.capture),
             self._rules,
-            self._scratch,
+            self._scratch.text,
             cut.Rows(
                 staging.hot,
                 staging.barcode_quality,
@@ -129,16 +158,41 @@ class Matcher:
                 staging.seen,
             ),
             self._levels,
-            verdicts,
             self.ledger,
             self.counters,
         )
-        return Staged(reached, verdicts)
+        return reached
 
     def count(self, chunk: TemplateChunk) -> None:
         """Match a whole chunk and keep no row."""
+        matches = self.match(chunk, 0, chunk.count)
         staging = Staging(_PROBE_STAGING_BYTES, self.barcode_width, 256)
         start = 0
         while start < chunk.count:
-            start = self.stage(chunk, start, chunk.count, staging).stop
+            start = self.stage(chunk, matches, start, chunk.count, staging)
             staging.clear()
+
+
+def _make_scratch(longest: int) -> search.Scratch:
+    words = longest // 32 + 4
+    return search.Scratch(
+        words=np.zeros(words, np.uint64),
+        words_2=np.zeros(words, np.uint64),
+        low_words=np.zeros(words, np.uint64),
+        codes=np.zeros(longest + 64, np.uint8),
+        text=np.zeros(2 * longest + 256, np.uint8),
+        hint=np.zeros(1, np.int64),
+        best=np.zeros(4, np.int64),
+    )
+
+
+def _longest(chunk: TemplateChunk) -> int:
+    return max(
+        int((mate.records[:, BASES_STOP] - mate.records[:, BASES_START]).max(initial=0))
+        for mate in chunk.mates
+    )
+
+
+def _mates(chunk: TemplateChunk) -> Mates:
+    first, last = chunk.mates[0], chunk.mates[-1]
+    return Mates(first.buffer, first.records, last.buffer, last.records, len(chunk.mates) - 1)

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import math
+from bisect import bisect_right
 from collections.abc import Sequence
 from decimal import Decimal, localcontext
+from functools import cache
 
 import numpy as np
 import numpy.typing as npt
@@ -12,13 +15,44 @@ from umimill.kernels import match as kernels
 from umimill.kernels.match import Patterns
 from umimill.layout import IUPAC, Layout, SampleLayout
 
+# Binary places of the fixed point in which logarithms are looked up.
+_PLACES = 128
+# Exact positions that make a window of common ones worth having; else each row has its own.
+_LEAST_WINDOW = 8
 
-def log2_scaled(value: Decimal) -> int:
-    """Return round(1024 log2(value)); decimal arithmetic, so that every machine gets the same."""
-    with localcontext() as context:
-        context.prec = 40
-        scaled = Decimal(1024) * value.ln() / Decimal(2).ln()
-        return int(scaled.to_integral_value())
+
+@cache
+def _half_steps() -> tuple[int, ...]:
+    """Return 2^(i / 2048) in fixed point for i in 0..2047, from eleven square roots."""
+    roots = [2 << _PLACES]
+    for _ in range(11):
+        roots.append(math.isqrt(roots[-1] << _PLACES))
+    powers = [1 << _PLACES]
+    for root in reversed(roots[1:]):
+        powers += [power * root >> _PLACES for power in powers]
+    return tuple(powers)
+
+
+@cache
+def _edges() -> tuple[int, ...]:
+    """Return where 1024 log2 of a mantissa rounds up: 2^((i + 1/2) / 1024)."""
+    return _half_steps()[1::2]
+
+
+def log2_scaled(value: Decimal | int) -> int:
+    """Return round(1024 log2(value)) for a value above 0.
+
+    Whole numbers alone: every machine gets the same, and it takes a microsecond (40-digit decimal
+    logarithms took 70).
+    """
+    above, below = value.as_integer_ratio()
+    exponent = above.bit_length() - below.bit_length()
+    above <<= max(0, -exponent)
+    below <<= max(0, exponent)
+    if above < below:
+        above <<= 1
+        exponent -= 1
+    return 1024 * exponent + bisect_right(_edges(), (above << _PLACES) // below)
 
 
 def error_probability(quality: int) -> Decimal:
@@ -31,14 +65,16 @@ def error_probability(quality: int) -> Decimal:
 
 def _score_table() -> npt.NDArray[np.int32]:
     scores = np.zeros((kernels.MISMATCH + 2, 94), np.int32)
-    for quality in range(94):
-        error = error_probability(quality)
-        for options in range(1, 5):
-            likelihood = (1 - error) / options + (options - 1) * error / (3 * options)
-            scores[options, quality] = log2_scaled(4 * likelihood)
-        full = log2_scaled(4 * error / 3)
-        scores[kernels.MISMATCH, quality] = full
-        scores[kernels.MISMATCH + 1, quality] = round(full / 2)
+    with localcontext() as context:
+        context.prec = 40
+        for quality in range(94):
+            error = error_probability(quality)
+            for options in range(1, 5):
+                likelihood = (1 - error) / options + (options - 1) * error / (3 * options)
+                scores[options, quality] = log2_scaled(4 * likelihood)
+            full = log2_scaled(4 * error / 3)
+            scores[kernels.MISMATCH, quality] = full
+            scores[kernels.MISMATCH + 1, quality] = round(full / 2)
     return scores
 
 
@@ -70,14 +106,17 @@ def compile_patterns(rows: Sequence[SampleLayout], samples: int) -> Patterns:
         positions.extend((place, *value) for place, value in common)
         shared.append({place for place, _ in common})
         common_stops.append(len(positions))
-    window, window_start = _window(positions[: common_stops[0]])
+    two_sided = any(row.sides[1] for row in rows)
+    windows, window_starts, window_rows = _windows(
+        scored, [positions[: common_stops[0]], positions[common_stops[0] :]], two_sided=two_sided
+    )
     table = np.zeros((len(rows), kernels.ROW_COLUMNS), np.int64)
     capture: list[tuple[int, int]] = []
     for row, found, entry in zip(rows, scored, table, strict=True):
         entry[kernels.SAMPLE] = row.sample
         entry[kernels.CELL_LENGTH] = row.cell_length
         entry[kernels.UMI_LENGTH] = row.umi_length
-        entry[kernels.SHARE] = log2_scaled(Decimal(sum(one.sample == row.sample for one in rows)))
+        entry[kernels.SHARE] = log2_scaled(sum(one.sample == row.sample for one in rows))
         entry[kernels.CAPTURE_START] = len(capture)
         for symbol in "XN":
             capture.extend(
@@ -96,7 +135,7 @@ def compile_patterns(rows: Sequence[SampleLayout], samples: int) -> Patterns:
             entry[kernels.OWN_STOP + side] = len(positions)
             entry[kernels.REACH + side] = max(found[side], default=-1) + 1
             entry[kernels.PERFECT + side] = sum(
-                2048 - log2_scaled(Decimal(options)) for _, options, _ in found[side].values()
+                2048 - log2_scaled(options) for _, options, _ in found[side].values()
             )
             _fill_side(entry, side, layout)
     return Patterns(
@@ -106,14 +145,15 @@ def compile_patterns(rows: Sequence[SampleLayout], samples: int) -> Patterns:
         common_2=common_stops[1],
         capture=np.array(capture, np.int64).reshape(-1, 2),
         scores=_score_table(),
-        log2=np.array([0, *(log2_scaled(Decimal(one)) for one in range(1, 2048))], np.int64),
+        log2=np.array([0, *map(log2_scaled, range(1, 2048))], np.int64),
         weights=_weight_table(),
-        window=window,
-        window_start=window_start,
+        windows=windows,
+        window_starts=window_starts,
+        window_rows=window_rows,
         samples=samples,
         posterior=int(table[:, kernels.ANCHORED : kernels.ANCHORED + 2].all()),
-        two_sided=int(table[:, kernels.LENGTH + 1].any()),
-        error_bits=log2_scaled(Decimal(100)),
+        two_sided=int(two_sided),
+        error_bits=log2_scaled(100),
     )
 
 
@@ -128,31 +168,55 @@ def _fill_side(entry: npt.NDArray[np.int64], side: int, layout: Layout | None) -
 
 
 def _weight_table() -> npt.NDArray[np.uint64]:
-    with localcontext() as context:
-        context.prec = 40
-        half = Decimal(2).ln() / 1024
-        return np.array(
-            [
-                int((Decimal(2) ** 40 * (-half * step).exp()).to_integral_value())
-                for step in range(1024)
-            ],
-            np.uint64,
-        )
+    # 2^(1 - step / 1024) in 41 binary places, rounded to 40.
+    steps = [2 << _PLACES, *_half_steps()[2046:0:-2]]
+    return np.array([((one >> (_PLACES - 40)) + 1) >> 1 for one in steps], np.uint64)
 
 
-def _window(common: Sequence[tuple[int, int, int, int]]) -> tuple[npt.NDArray[np.uint64], int]:
-    """Choose the 32 positions in a row of side 0 that hold the most exact common ones."""
-    exact = {position: allowed for position, allowed, number, _ in common if number == 1}
+_Position = tuple[int, int, int, int]
+_Positions = Sequence[dict[int, tuple[int, int, int]]]
+
+
+def _windows(
+    scored: Sequence[_Positions], common: Sequence[Sequence[_Position]], *, two_sided: bool
+) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    """Return windows, window_starts and window_rows, see kernels.match.Patterns."""
+    found = []
+    for side in range(2):
+        bases, mask, start = _window(common[side])
+        if two_sided and mask.bit_count() < _LEAST_WINDOW:
+            found.append(
+                [_window([(place, *value) for place, value in row[side].items()]) for row in scored]
+            )
+        else:
+            found.append([(bases, mask, start)])
+    windows = np.zeros((2, max(map(len, found)), 2), np.uint64)
+    starts = np.full(windows.shape[:2], -1, np.int64)
+    for side, entries in enumerate(found):
+        for number, (bases, mask, start) in enumerate(entries):
+            windows[side, number] = bases, mask
+            starts[side, number] = start
+    together = [1 if len(entries) == len(scored) else len(scored) for entries in found]
+    return windows, starts, np.array(together, np.int64)
+
+
+def _window(positions: Sequence[_Position]) -> tuple[int, int, int]:
+    """Choose the 32 places in a row that hold the most exact ones of these positions.
+
+    Returns:
+        (packed bases, their mask, first place or -1 where there is no exact position).
+    """
+    exact = {place: allowed for place, allowed, number, _ in positions if number == 1}
     if not exact:
-        return np.zeros(2, np.uint64), -1
+        return 0, 0, -1
     start = max(
         sorted(exact),
-        key=lambda first: sum(first <= position < first + 32 for position in exact),
+        key=lambda first: sum(first <= place < first + 32 for place in exact),
     )
     bases = mask = 0
-    for position, allowed in exact.items():
-        if start <= position < start + 32:
-            shift = 62 - 2 * (position - start)
+    for place, allowed in exact.items():
+        if start <= place < start + 32:
+            shift = 62 - 2 * (place - start)
             bases |= (allowed.bit_length() - 1) << shift
             mask |= 1 << shift
-    return np.array([bases, mask], np.uint64), start
+    return bases, mask, start

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from umimill.jit import inline_kernel, load_word, store_word
+from umimill.jit import inline_kernel, load_word, merged_kernel, store_word
 
 U = np.uint64
 
@@ -71,7 +71,7 @@ def pack_text(buffer: Any, start: int, length: int, words: Any, first: int) -> N
         words[first + whole] = word & ~((U(1) << U(64 - 2 * left)) - U(1))
 
 
-@inline_kernel
+@merged_kernel
 def count_unknown(buffer: Any, start: int, length: int) -> int:
     """Return 1 where one of the letters is not A, C, G, T or U in either case, else 0."""
     letters = buffer[start : start + length]

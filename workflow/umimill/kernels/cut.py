@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from umimill.jit import inline_kernel, inner_kernel, load_word
+from umimill.jit import load_word, merged_kernel
 from umimill.kernels.bases import count_unknown, pack_text
 from umimill.kernels.match import (
     ASSIGNED,
@@ -22,7 +22,6 @@ from umimill.kernels.match import (
     UMI_LENGTH,
     UNRESOLVED,
     Match,
-    Patterns,
     Read,
 )
 from umimill.kernels.rows import HAS_UNKNOWN, cold_words
@@ -32,6 +31,13 @@ U = np.uint64
 # Columns of the counter array.
 FLIPPED, UNKNOWN_IN_BARCODE, UNKNOWN_IN_PAYLOAD, PAYLOAD_BASES = range(4)
 COUNTERS = 4
+
+
+class Table(NamedTuple):
+    """Where the barcode and the payload of each layout row are (match.Patterns)."""
+
+    rows: Any
+    capture: Any
 
 
 class Rules(NamedTuple):
@@ -61,38 +67,36 @@ class Rows(NamedTuple):
     seen: Any
 
 
-@inline_kernel
-def payload_span(
-    patterns: Patterns, side: int, row: int, offset: int, length: int
-) -> tuple[int, int]:
+@merged_kernel
+def payload_span(table: Table, side: int, row: int, offset: int, length: int) -> tuple[int, int]:
     """Return the payload [start, stop) of a read; empty where the read ends before it."""
-    start = min(length, offset + patterns.rows[row, PAYLOAD_START + side])
+    start = min(length, offset + table.rows[row, PAYLOAD_START + side])
     stop = length
-    if patterns.rows[row, PAYLOAD_STOP + side] >= 0:
-        stop = min(length, offset + patterns.rows[row, PAYLOAD_STOP + side])
+    if table.rows[row, PAYLOAD_STOP + side] >= 0:
+        stop = min(length, offset + table.rows[row, PAYLOAD_STOP + side])
     return start, max(start, stop)
 
 
-@inline_kernel
-def note_levels(read: Read, start: int, stop: int, offset: int, seen: Any, levels: Any) -> None:
-    """Mark the quality values of read[start:stop] in seen, u8[94].
+@merged_kernel
+def note_levels(text: Any, first: int, length: int, offset: int, seen: Any, levels: Any) -> None:
+    """Mark the quality values of text[first:first + length] in seen, u8[94].
 
     levels, i64[6], is a copy of the first values met and (in [5]) their number: while there are at
     most 4 the comparison with them vectorises, and a fifth ends the search for levels.
     """
     if levels[5] > 4:
         return
-    values = read.text[read.qualities + start : read.qualities + stop]
+    values = text[first : first + length]
     level_0, level_1 = np.uint8(levels[0]), np.uint8(levels[1])
     level_2, level_3 = np.uint8(levels[2]), np.uint8(levels[3])
     others = np.uint8(0)
-    for position in range(stop - start):
+    for position in range(length):
         value = values[position]
         known = (value == level_0) | (value == level_1) | (value == level_2) | (value == level_3)
         others |= np.uint8(not known)
     if others == 0:
         return
-    for position in range(stop - start):
+    for position in range(length):
         value = np.int64(values[position])
         if seen[value - offset] == 0:
             seen[value - offset] = 1
@@ -101,42 +105,39 @@ def note_levels(read: Read, start: int, stop: int, offset: int, seen: Any, level
             levels[5] += 1
 
 
-@inline_kernel
-def write_cold(
-    read: Read, start: int, stop: int, quality_offset: int, cold: Any, at: int, quality_at: int
+@merged_kernel
+def write_qualities(
+    text: Any, first: int, length: int, quality_offset: int, cold: Any, at: int
 ) -> None:
-    """Write bases of read[start:stop] to cold[at:] and 8-bit qualities to cold[quality_at:]."""
-    length = stop - start
-    pack_text(read.text, read.bases + start, length, cold, at)
+    """Write the 8-bit qualities of text[first:first + length] to cold[at:]."""
     bias = U(quality_offset) * U(0x0101010101010101)
     whole = length >> 3
-    first = read.qualities + start
     for word in range(whole):
         # No byte is below the offset, so no borrow crosses bytes.
-        cold[quality_at + word] = load_word(read.text, first + 8 * word) - bias
+        cold[at + word] = load_word(text, first + 8 * word) - bias
     left = length & 7
     if left:
         keep = (U(1) << U(8 * left)) - U(1)
-        last = load_word(read.text, first + 8 * whole) & keep
-        cold[quality_at + whole] = last - (bias & keep)
+        last = load_word(text, first + 8 * whole) & keep
+        cold[at + whole] = last - (bias & keep)
 
 
-@inner_kernel
+@merged_kernel
 def write_unknown(
-    read: Read, start: int, stop: int, codes: Any, cold: Any, base_at: int, at: int
+    text: Any, first: int, length: int, codes: Any, cold: Any, base_at: int, at: int
 ) -> None:
     """Write the mask of unknown bases to cold[at:] and clear their bases in cold[base_at:]."""
-    for word in range((stop - start + 63) >> 6):
+    for word in range((length + 63) >> 6):
         cold[at + word] = U(0)
-    for position in range(stop - start):
-        if codes[read.text[read.bases + start + position]] > 3:
+    for position in range(length):
+        if codes[text[first + position]] > 3:
             cold[at + (position >> 6)] |= U(1) << U(63 - (position & 63))
             cold[base_at + (position >> 5)] &= ~(U(3) << U(62 - 2 * (position & 31)))
 
 
-@inline_kernel
+@merged_kernel
 def cut_barcode(
-    patterns: Patterns, row: int, match: Match, read_1: Read, read_2: Read, rules: Rules, rows: Rows
+    table: Table, match: Match, read_1: Read, read_2: Read, rules: Rules, rows: Rows
 ) -> tuple[Any, Any, int]:
     """Collect the barcode of a matched template into the next staged row.
 
@@ -148,20 +149,21 @@ def cut_barcode(
     unknown = U(0)
     least = np.int64(255)
     place = rows.fill[0]
-    first = patterns.rows[row, CAPTURE_START]
-    cell_length = patterns.rows[row, CELL_LENGTH]
-    count = cell_length + patterns.rows[row, UMI_LENGTH]
+    first = table.rows[match.row, CAPTURE_START]
+    cell_length = table.rows[match.row, CELL_LENGTH]
+    count = cell_length + table.rows[match.row, UMI_LENGTH]
     for index in range(count):
-        side = patterns.capture[first + index, 0]
-        position = patterns.capture[first + index, 1]
-        if side == 0:
-            at = match.offset_1 + position
-            code = rules.letters.codes[read_1.text[read_1.bases + at]]
-            quality = np.int64(read_1.text[read_1.qualities + at]) - rules.letters.quality_offset
+        at = table.capture[first + index, 1]
+        if table.capture[first + index, 0] == 0:
+            at += match.offset_1
+            letter = read_1.text[read_1.bases + at]
+            value = read_1.text[read_1.qualities + at]
         else:
-            at = match.offset_2 + position
-            code = rules.letters.codes[read_2.text[read_2.bases + at]]
-            quality = np.int64(read_2.text[read_2.qualities + at]) - rules.letters.quality_offset
+            at += match.offset_2
+            letter = read_2.text[read_2.bases + at]
+            value = read_2.text[read_2.qualities + at]
+        code = rules.letters.codes[letter]
+        quality = np.int64(value) - rules.letters.quality_offset
         if code > 3:
             unknown |= U(1) << U(index)
         else:
@@ -174,9 +176,9 @@ def cut_barcode(
     return key, unknown, least
 
 
-@inline_kernel
+@merged_kernel
 def stage_row(
-    patterns: Patterns,
+    table: Table,
     match: Match,
     read_1: Read,
     read_2: Read,
@@ -189,13 +191,13 @@ def stage_row(
 ) -> int:
     """Cut a matched template and stage its row; return its verdict, or -1 where it does not fit."""
     row = match.row
-    span_1 = payload_span(patterns, 0, row, match.offset_1, read_1.length)
-    span_2 = payload_span(patterns, 1, row, match.offset_2, read_2.length)
-    length_1 = span_1[1] - span_1[0]
-    length_2 = span_2[1] - span_2[0]
+    start_1, stop_1 = payload_span(table, 0, row, match.offset_1, read_1.length)
+    start_2, stop_2 = payload_span(table, 1, row, match.offset_2, read_2.length)
+    length_1 = stop_1 - start_1
+    length_2 = stop_2 - start_2
     if (
-        match.offset_1 + patterns.rows[row, LENGTH] > read_1.length
-        or match.offset_2 + patterns.rows[row, LENGTH + 1] > read_2.length
+        match.offset_1 + table.rows[row, LENGTH] > read_1.length
+        or match.offset_2 + table.rows[row, LENGTH + 1] > read_2.length
     ):
         return TOO_SHORT
     place = rows.fill[0]
@@ -205,7 +207,7 @@ def stage_row(
         or at + cold_words(length_1, length_2, HAS_UNKNOWN, 8) > rows.cold.size
     ):
         return -1
-    key, unknown, least = cut_barcode(patterns, row, match, read_1, read_2, rules, rows)
+    key, unknown, least = cut_barcode(table, match, read_1, read_2, rules, rows)
     if least < rules.minimum_umi_quality:
         return LOW_UMI_QUALITY
     if length_1 + length_2 == 0:
@@ -215,48 +217,48 @@ def stage_row(
         return UNRESOLVED
     words_1 = (length_1 + 31) >> 5
     quality_at = at + words_1 + ((length_2 + 31) >> 5)
-    write_cold(
-        read_1, span_1[0], span_1[1], rules.letters.quality_offset, rows.cold, at, quality_at
-    )
-    note_levels(read_1, span_1[0], span_1[1], rules.letters.quality_offset, rows.seen, levels)
     quality_at_2 = quality_at + ((length_1 + 7) >> 3)
-    write_cold(
-        read_2,
-        span_2[0],
-        span_2[1],
-        rules.letters.quality_offset,
-        rows.cold,
-        at + words_1,
-        quality_at_2,
-    )
-    note_levels(read_2, span_2[0], span_2[1], rules.letters.quality_offset, rows.seen, levels)
-    others = count_unknown(read_1.text, read_1.bases + span_1[0], length_1)
-    others |= count_unknown(read_2.text, read_2.bases + span_2[0], length_2)
+    mask_at = quality_at_2 + ((length_2 + 7) >> 3)
+    others = np.int64(0)
+    for side in range(2):
+        if side == 0:
+            text, bases, qualities = read_1.text, read_1.bases + start_1, read_1.qualities + start_1
+            length, base_place, quality_place = length_1, at, quality_at
+        else:
+            text, bases, qualities = read_2.text, read_2.bases + start_2, read_2.qualities + start_2
+            length, base_place, quality_place = length_2, at + words_1, quality_at_2
+        pack_text(text, bases, length, rows.cold, base_place)
+        write_qualities(
+            text, qualities, length, rules.letters.quality_offset, rows.cold, quality_place
+        )
+        note_levels(text, qualities, length, rules.letters.quality_offset, rows.seen, levels)
+        others |= count_unknown(text, bases, length)
     if others:
         counters[UNKNOWN_IN_PAYLOAD] += 1
         flags |= HAS_UNKNOWN
-        mask_at = quality_at_2 + ((length_2 + 7) >> 3)
-        write_unknown(read_1, span_1[0], span_1[1], rules.letters.codes, rows.cold, at, mask_at)
+        codes = rules.letters.codes
+        write_unknown(read_1.text, read_1.bases + start_1, length_1, codes, rows.cold, at, mask_at)
         write_unknown(
-            read_2,
-            span_2[0],
-            span_2[1],
-            rules.letters.codes,
+            read_2.text,
+            read_2.bases + start_2,
+            length_2,
+            codes,
             rows.cold,
             at + words_1,
             mask_at + ((length_1 + 63) >> 6),
         )
     counters[PAYLOAD_BASES] += length_1 + length_2
-    rows.hot[place]["key"] = key
-    rows.hot[place]["record"] = record
-    rows.hot[place]["n_mask"] = 0
-    rows.hot[place]["length_1"] = length_1
-    rows.hot[place]["length_2"] = length_2
-    rows.hot[place]["unit"] = rules.unit
-    rows.hot[place]["sample"] = patterns.rows[row, SAMPLE]
-    rows.hot[place]["flags"] = flags
-    rows.hot[place]["umi_length"] = patterns.rows[row, UMI_LENGTH]
-    rows.hot[place]["cell_length"] = patterns.rows[row, CELL_LENGTH]
+    hot = rows.hot[place]
+    hot["key"] = key
+    hot["record"] = record
+    hot["n_mask"] = 0
+    hot["length_1"] = length_1
+    hot["length_2"] = length_2
+    hot["unit"] = rules.unit
+    hot["sample"] = table.rows[row, SAMPLE]
+    hot["flags"] = flags
+    hot["umi_length"] = table.rows[row, UMI_LENGTH]
+    hot["cell_length"] = table.rows[row, CELL_LENGTH]
     rows.starts[place] = at
     rows.fill[0] = place + 1
     rows.fill[1] = at + cold_words(length_1, length_2, flags, 8)

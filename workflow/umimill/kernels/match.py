@@ -3,6 +3,10 @@
 Scores are in 1/1024 bit. `Patterns` is what patterns.compile_patterns makes of a library's layout
 rows. Side 0 is read 1, side 1 is read 2. A row's scored positions are the common ones, which every
 row of the library has at the same place, and its own.
+
+A library needs one of the matchers: posterior.py where every layout is anchored, pairs.py where a
+layout is searched and some have a part on read 2, else search.py. Each is a kernel of its own, so
+that a run compiles only what its layouts need.
 """
 
 from __future__ import annotations
@@ -11,7 +15,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from umimill.jit import inline_kernel
+from umimill.jit import inline_kernel, merged_kernel
+from umimill.kernels.fastq import BASES_START, BASES_STOP, QUALITIES_START
 
 U = np.uint64
 
@@ -39,6 +44,15 @@ POSITION, ALLOWED, OPTIONS, HALF = range(4)
 MISMATCH = 5
 
 NO_SCORE = np.int64(-(1 << 40))
+# Bits by which the second-best sample must be behind where layouts are searched along the read.
+MARGIN = 5 * 1024
+# The least that a mismatch costs against a match, whatever the quality: 2 - 0.5 log2(4/3) bits for
+# a lower-case position at Q0, rounded down.
+MISMATCH_COST = 1835
+
+# Columns of the table of matches, i32[*, 5]. Flags are those of rows.py.
+VERDICT, ROW, OFFSET_1, OFFSET_2, FLAGS = range(5)
+MATCH_COLUMNS = 5
 
 
 class Patterns(NamedTuple):
@@ -54,8 +68,10 @@ class Patterns(NamedTuple):
         scores: i32[7, 94], by kind (see MISMATCH) and Phred.
         log2: i64[*], 1024 log2(i).
         weights: u64[1024], 2^40 * 2^(-i / 1024).
-        window: u64[2], packed bases and mask of up to 32 exact common positions of side 0.
-        window_start: place of the first of them; -1 = there are none.
+        windows: u64[2, W, 2], packed bases and mask of up to 32 exact positions of a side: one
+            window of common positions, or one for each row, see window_rows.
+        window_starts: i64[2, W], place of the first of them; -1 = there are none.
+        window_rows: i64[2], rows that have a window of that side in common: all of them, or 1.
         samples: S.
         posterior: 1 where every row is anchored (acceptance by posterior), else 0 (by bits).
         two_sided: 1 where a row has a layout on side 1.
@@ -70,8 +86,9 @@ class Patterns(NamedTuple):
     scores: Any
     log2: Any
     weights: Any
-    window: Any
-    window_start: int
+    windows: Any
+    window_starts: Any
+    window_rows: Any
     samples: int
     posterior: int
     two_sided: int
@@ -106,6 +123,24 @@ class Read(NamedTuple):
     length: int
 
 
+class Mates(NamedTuple):
+    """The templates of a chunk.
+
+    Attributes:
+        buffer_1: u8[*], text of mate 1.
+        records_1: i32[*, 5], see fastq.py.
+        buffer_2: u8[*], text of mate 2 (of mate 1 where there is one file).
+        records_2: i32[*, 5].
+        paired: 1 for pairs.
+    """
+
+    buffer_1: Any
+    records_1: Any
+    buffer_2: Any
+    records_2: Any
+    paired: int
+
+
 class Match(NamedTuple):
     """Verdict on a template: ASSIGNED, UNMATCHED or AMBIGUOUS, and where the layout is."""
 
@@ -138,7 +173,7 @@ def log2_of(table: Any, count: int) -> int:
     return table[count] + 1024 * shift
 
 
-@inline_kernel
+@merged_kernel
 def score_positions(
     positions: Any, scores: Any, start: int, stop: int, read: Read, offset: int, letters: Letters
 ) -> int:
@@ -150,14 +185,38 @@ def score_positions(
         place = offset + positions[index, POSITION]
         code = np.int64(codes[text[read.bases + place]])
         quality = np.int64(text[read.qualities + place]) - letters.quality_offset
-        if code < 4 and (positions[index, ALLOWED] >> code) & 1:
+        # No position allows code 4, an unknown base.
+        if (positions[index, ALLOWED] >> code) & 1:
             total += np.int64(scores[positions[index, OPTIONS], quality])
         else:
             total += np.int64(scores[MISMATCH + positions[index, HALF], quality])
     return total
 
 
-@inline_kernel
+@merged_kernel
+def reads_of(mates: Mates, index: int) -> tuple[Read, Read]:
+    """Return the reads of a template; the second has no bases where there is one file."""
+    bases = np.int64(mates.records_1[index, BASES_START])
+    length = np.int64(mates.records_1[index, BASES_STOP]) - bases
+    qualities = np.int64(mates.records_1[index, QUALITIES_START])
+    first = Read(mates.buffer_1, bases, qualities, length)
+    bases = np.int64(mates.records_2[index, BASES_START])
+    length = np.int64(mates.records_2[index, BASES_STOP]) - bases
+    qualities = np.int64(mates.records_2[index, QUALITIES_START])
+    return first, Read(mates.buffer_2, bases, qualities, length if mates.paired == 1 else 0)
+
+
+@merged_kernel
+def note_match(matches: Any, index: int, match: Match, flags: int) -> None:
+    """Write a row of the table of matches."""
+    matches[index, VERDICT] = match.verdict
+    matches[index, ROW] = match.row
+    matches[index, OFFSET_1] = match.offset_1
+    matches[index, OFFSET_2] = match.offset_2
+    matches[index, FLAGS] = flags
+
+
+@merged_kernel
 def side_range(patterns: Patterns, side: int) -> tuple[int, int]:
     """Return the common positions of a side, [start, stop)."""
     if side == 0:

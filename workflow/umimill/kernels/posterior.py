@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from umimill.jit import inline_kernel, inner_kernel
+from umimill.jit import kernel, merged_kernel
 from umimill.kernels.match import (
     ALLOWED,
     AMBIGUOUS,
@@ -23,9 +23,12 @@ from umimill.kernels.match import (
     Foreign,
     Letters,
     Match,
+    Mates,
     Patterns,
     Read,
     log2_of,
+    note_match,
+    reads_of,
     score_positions,
     side_range,
 )
@@ -38,7 +41,7 @@ WEIGHT_BITS = 40
 MOST_DOUBLINGS = 16
 
 
-@inline_kernel
+@merged_kernel
 def weight_of(weights: Any, difference: int) -> Any:
     """Return 2^40 * 2^(difference / 1024) as u64, at most about 2^56."""
     whole = (difference + 1023) >> 10
@@ -50,31 +53,32 @@ def weight_of(weights: Any, difference: int) -> Any:
     return weight << U(min(whole, MOST_DOUBLINGS))
 
 
-@inline_kernel
-def score_foreign(
-    positions: Any, base_scores: Any, start: int, stop: int, read: Read, codes: Any
-) -> int:
-    """Score the bases at rows start..stop of a table of positions by the unit's composition."""
-    total = np.int64(0)
-    for index in range(start, stop):
-        total += base_scores[codes[read.text[read.bases + positions[index, POSITION]]]]
-    return total
+@merged_kernel
+def weigh_positions(
+    patterns: Patterns,
+    start: int,
+    stop: int,
+    read: Read,
+    base_scores: Any,
+    letters: Letters,
+) -> tuple[int, bool]:
+    """Weigh rows start..stop of the table of positions.
 
-
-@inline_kernel
-def holds_exactly(positions: Any, start: int, stop: int, read: Read, letters: Letters) -> bool:
-    """Tell whether rows start..stop of a table of positions all match at Q20 or better."""
+    Returns:
+        (score of their bases under the unit's composition, whether all match at Q20 or better).
+    """
+    background = np.int64(0)
+    exact = True
     for index in range(start, stop):
-        place = positions[index, POSITION]
+        place = patterns.positions[index, POSITION]
         code = np.int64(letters.codes[read.text[read.bases + place]])
-        if code > 3 or not (positions[index, ALLOWED] >> code) & 1:
-            return False
-        if np.int64(read.text[read.qualities + place]) - letters.quality_offset < 20:
-            return False
-    return True
+        background += base_scores[code]
+        quality = np.int64(read.text[read.qualities + place]) - letters.quality_offset
+        exact &= (patterns.positions[index, ALLOWED] >> code) & 1 == 1 and quality >= 20
+    return background, exact
 
 
-@inner_kernel
+@merged_kernel
 def match_anchored(
     patterns: Patterns,
     read_1: Read,
@@ -150,19 +154,18 @@ def match_anchored(
         return Match(ASSIGNED, best_row, 0, 0, best)
     exact = True
     background = np.int64(0)
-    for side in range(2):
+    for part in range(4):
+        side = part >> 1
         read = read_1 if side == 0 else read_2
-        start, stop = side_range(patterns, side)
-        own_start, own_stop = rows[best_row, OWN_START + side], rows[best_row, OWN_STOP + side]
-        best += score_positions(positions, scores, start, stop, read, 0, letters)
-        background += score_foreign(
-            positions, foreign.base_scores, start, stop, read, letters.codes
-        )
-        background += score_foreign(
-            positions, foreign.base_scores, own_start, own_stop, read, letters.codes
-        )
-        exact &= holds_exactly(positions, start, stop, read, letters)
-        exact &= holds_exactly(positions, own_start, own_stop, read, letters)
+        if part & 1:
+            start, stop = rows[best_row, OWN_START + side], rows[best_row, OWN_STOP + side]
+        else:
+            start, stop = side_range(patterns, side)
+            # Own positions are in the score already.
+            best += score_positions(positions, scores, start, stop, read, 0, letters)
+        weighed, held = weigh_positions(patterns, start, stop, read, foreign.base_scores, letters)
+        background += weighed
+        exact &= held
     # The weight of a foreign read on the scale of the best row: prior odds times likelihood ratio,
     # times the samples among which the prior of a genuine read is shared.
     difference = foreign.prior + background + log2_of(patterns.log2, patterns.samples) - best
@@ -173,3 +176,34 @@ def match_anchored(
         return Match(ASSIGNED, best_row, 0, 0, best)
     refusal = AMBIGUOUS if against > alien else UNMATCHED
     return Match(refusal, best_row, 0, 0, best)
+
+
+@kernel
+def weigh_templates(
+    mates: Mates,
+    start: int,
+    stop: int,
+    patterns: Patterns,
+    foreign: Foreign,
+    letters: Letters,
+    row_scores: Any,
+    sums: Any,
+    matches: Any,
+) -> None:
+    """Match templates [start, stop) of a chunk by posterior.
+
+    Args:
+        mates: the chunk.
+        start: first template.
+        stop: end.
+        patterns: layouts of the library, all anchored.
+        foreign: the alternative.
+        letters: see Letters.
+        row_scores: i64[R], scratch.
+        sums: u64[S], scratch.
+        matches: i32[>= stop, MATCH_COLUMNS]; rows start..stop are filled.
+    """
+    for index in range(start, stop):
+        read_1, read_2 = reads_of(mates, index)
+        match = match_anchored(patterns, read_1, read_2, foreign, letters, row_scores, sums)
+        note_match(matches, index, match, 0)

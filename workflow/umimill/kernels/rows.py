@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from umimill.jit import inline_kernel, kernel, load_word, prefetch, store_word
+from umimill.jit import inline_kernel, kernel, load_word, merged_kernel, prefetch, store_word
 from umimill.kernels.bases import gather_eight
 
 U = np.uint64
@@ -62,7 +62,7 @@ def fill_cold_starts(hot: Any, count: int, quality_bits: int, first: int, starts
     return at
 
 
-@inline_kernel
+@merged_kernel
 def hash_hot(hot: Any, row: int, barcode_quality: Any) -> Any:
     """Hash the hot group of a row."""
     entry = hot[row]
@@ -88,7 +88,7 @@ def hash_hot(hot: Any, row: int, barcode_quality: Any) -> Any:
     return mix(state, word)
 
 
-@inline_kernel
+@merged_kernel
 def hash_words(state: Any, words: Any, start: int, stop: int) -> Any:
     """Take words[start:stop] into a hash."""
     for index in range(start, stop):
@@ -247,7 +247,7 @@ def count_leaves(
         word_before[leaf + 1] += word_before[leaf]
 
 
-@inline_kernel
+@merged_kernel
 def leaf_of(key: Any, base: int, shift: Any) -> int:
     """Return the leaf of a key; a shift of 64 (w = 0) means one leaf."""
     if shift >= U(64):
@@ -329,7 +329,7 @@ def encode_cold(
     return at
 
 
-@inline_kernel
+@merged_kernel
 def squeeze_qualities(
     cold: Any, source: int, length: int, levels: Any, scratch: Any, out: Any, at: int
 ) -> int:
