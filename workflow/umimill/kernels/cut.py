@@ -204,7 +204,7 @@ def stage_row(
     at = rows.fill[1]
     if (
         place == rows.hot.size
-        or at + cold_words(length_1, length_2, HAS_UNKNOWN, 8) > rows.cold.size
+        or at + cold_words(length_1, length_2, np.int64(HAS_UNKNOWN), np.int64(8)) > rows.cold.size
     ):
         return -1
     key, unknown, least = cut_barcode(table, match, read_1, read_2, rules, rows)
@@ -261,5 +261,5 @@ def stage_row(
     hot["cell_length"] = table.rows[row, CELL_LENGTH]
     rows.starts[place] = at
     rows.fill[0] = place + 1
-    rows.fill[1] = at + cold_words(length_1, length_2, flags, 8)
+    rows.fill[1] = at + cold_words(length_1, length_2, flags, np.int64(8))
     return ASSIGNED

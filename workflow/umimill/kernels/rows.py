@@ -302,7 +302,7 @@ def encode_cold(
         length_1 = np.int64(hot[row]["length_1"])
         length_2 = np.int64(hot[row]["length_2"])
         first = starts[row]
-        words = cold_words(length_1, length_2, np.int64(hot[row]["flags"]), 8)
+        words = cold_words(length_1, length_2, np.int64(hot[row]["flags"]), np.int64(8))
         start_at = at
         base_words = ((length_1 + 31) >> 5) + ((length_2 + 31) >> 5)
         for word in range(base_words):
@@ -342,9 +342,7 @@ def squeeze_qualities(
         value = scratch[position]
         code = np.uint8(value >= level_1) + np.uint8(value >= level_2) + np.uint8(value >= level_3)
         scratch[position] = code
-    for position in range(8 * whole, (length + 31) & ~31):
-        scratch[position] = 0
-    for position in range(length, 8 * whole):
+    for position in range(length, (length + 31) & ~31):
         scratch[position] = 0
     for word in range((length + 31) >> 5):
         packed = U(0)

@@ -82,7 +82,7 @@ def window_mismatches(words: Any, at: int, bases: Any, mask: Any) -> Any:
 def pack_padded(read: Read, words: Any) -> None:
     """Pack the bases of a read into words, u64[>= length / 32 + 2], and two words of padding."""
     count = (read.length + 31) >> 5
-    pack_text(read.text, read.bases, read.length, words, 0)
+    pack_text(read.text, read.bases, read.length, words, np.int64(0))
     words[count] = U(0)
     words[count + 1] = U(0)
 
