@@ -507,7 +507,7 @@ def read_of_several(rng: random.Random, rows: Sequence[Row], side: int) -> Read:
 def test_layouts_at_several_places_of_both_mates(own_primers: bool) -> None:
     """Each mate holds up to three layouts, of rows that need not be the same."""
     verdicts: Counter[int] = Counter()
-    for round_number in range(cases(600)):
+    for round_number in range(cases(900)):
         rng = random.Random(f"{own_primers} {round_number}")
         library = Library(pair_layouts(rng, own_primers), rng.choice([[0, 1, 2], [0, 1, 0]]))
         if library.patterns.posterior or not library.patterns.two_sided:

@@ -37,8 +37,13 @@ def unit_number(wildcards):
 
 
 def library_layouts(wildcards):
-    """Give the layout rows of a library as plain values, which Snakemake can compare."""
-    return [[row.sample, row.layout, row.layout_read2] for row in LIBRARIES[wildcards.library].rows]
+    """Give the layout rows of a library as plain values, which Snakemake can compare.
+
+    Sorted, so that rows of the sheet in another order are the same layouts.
+    """
+    rows = LIBRARIES[wildcards.library].rows
+    layouts = [[row.sample, row.layout, row.layout_read2] for row in rows]
+    return sorted(layouts, key=lambda row: [value or "" for value in row])
 
 
 def sheet_rows():
