@@ -2,17 +2,22 @@
 
 from pathlib import Path
 
-from umimill.assemble import Settings, assemble
+from umimill.assemble import Settings, Sources, assemble
+from umimill.cells import Filter
 from umimill.job import run_job, split_item
 
 bucket = snakemake.wildcards.bucket
 with run_job(snakemake, "assemble", "model", bucket=bucket) as meter:
     assemble(
         Path(snakemake.input.plan),
-        Path(snakemake.input.families),
+        Sources(
+            families=Path(snakemake.input.families),
+            fates=Path(snakemake.input.fates),
+            routes=Path(snakemake.input.routes),
+        ),
         split_item(bucket)[0],
         Settings(
-            minimum_reads=snakemake.params.minimum_reads,
+            wanted=Filter(snakemake.params.minimum_reads, suspects=snakemake.params.suspects),
             floor=snakemake.params.floor,
             mates=2 if snakemake.params.paired else 1,
         ),

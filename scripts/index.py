@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from umimill.index import index
+from umimill.index import Fragments, index
 from umimill.job import run_job
 from umimill.library_tables import LibrarySettings
 
@@ -13,17 +13,33 @@ settings = LibrarySettings(
     layouts=parameters.layouts,
     reads=reads,
     probes=dict(zip(reads, map(Path, snakemake.input.probes), strict=True)),
+    model=Path(snakemake.input.model),
     buckets=parameters.buckets,
     parts=parameters.parts,
     floor=parameters.floor,
     minimum_reads=parameters.minimum_reads,
+    method=parameters.method,
+    minimum_posterior=parameters.minimum_posterior,
+    suspects=parameters.suspects,
 )
+
+
+def paths(name):
+    """Return the paths of an input."""
+    return [Path(path) for path in snakemake.input[name]]
+
+
 with run_job(snakemake, "index", "write") as meter:
     index(
         Path(snakemake.input.plan),
-        [[Path(path) for path in snakemake.input[mate]] for mate in ("mate1", "mate2")],
-        [Path(path) for path in snakemake.input.molecules],
-        [Path(path) for path in snakemake.input.jobs],
+        Fragments(
+            mates=(paths("mate1"), paths("mate2")),
+            molecules=paths("molecules"),
+            families=paths("families"),
+            fates=paths("fates"),
+        ),
+        Path(snakemake.input.routes),
+        paths("jobs"),
         Path(snakemake.output.index),
         Path(snakemake.output.jobs).parent,
         settings,

@@ -3,6 +3,7 @@
 from pathlib import Path
 
 from umimill.job import run_job
+from umimill.layout import tiled_samples
 from umimill.plan import plan
 
 with run_job(snakemake, "plan", "sort") as meter:
@@ -11,4 +12,5 @@ with run_job(snakemake, "plan", "sort") as meter:
         int(snakemake.wildcards.buckets),
         Path(snakemake.output.plan),
         meter,
+        tile=tiled_samples(snakemake.params.layouts, snakemake.params.placement),
     )

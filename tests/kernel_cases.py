@@ -159,6 +159,14 @@ def pack_key(barcode: str) -> np.uint64:
     return np.uint64(key)
 
 
+def keys_of(barcodes: Sequence[str]) -> Any:
+    """Return barcodes of one length as numbers, u64[n], 2 bits a base, the first one highest."""
+    codes = [["ACGT".index(letter) for letter in barcode] for barcode in barcodes]
+    return np.array(
+        [sum(code << 2 * at for at, code in enumerate(one[::-1])) for one in codes], np.uint64
+    )
+
+
 def dna(least: int = 0, most: int = 40, letters: str = "ACGT") -> st.SearchStrategy[str]:
     """Draw a sequence."""
     return st.text(letters, min_size=least, max_size=most)

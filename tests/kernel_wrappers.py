@@ -8,8 +8,23 @@ from __future__ import annotations
 from typing import Any
 
 from umimill.jit import kernel
-from umimill.kernels import bases, consensus, families, match, pairs, posterior, rows, search
+from umimill.kernels import (
+    bases,
+    consensus,
+    drafts,
+    families,
+    match,
+    pairs,
+    posterior,
+    rows,
+    search,
+)
 from umimill.kernels import text as text_kernels
+
+
+@kernel
+def splitmix64(value: Any) -> Any:
+    return bases.splitmix64(value)
 
 
 @kernel
@@ -138,3 +153,29 @@ def put_millionths(buffer: Any, at: int, numerator: int, denominator: int) -> An
 @kernel
 def put_key(buffer: Any, at: int, key: Any, start: int, stop: int) -> Any:
     return text_kernels.put_key(buffer, at, key, start, stop)
+
+
+@kernel
+def mask_to_lanes(mask: Any) -> Any:
+    return drafts.mask_to_lanes(mask)
+
+
+@kernel
+def lanes_to_mask(lanes: Any) -> Any:
+    return drafts.lanes_to_mask(lanes)
+
+
+@kernel
+def take_values(words: Any, at: int, length: int, stride: int) -> Any:
+    return drafts.take_values(words, at, length, stride)
+
+
+@kernel
+def compare_drafts(draft: Any, mask: Any, other: Any, other_mask: Any) -> Any:
+    lanes, other_lanes = drafts.mask_to_lanes(mask), drafts.mask_to_lanes(other_mask)
+    return drafts.compare_lanes(draft, lanes, other, other_lanes)
+
+
+@kernel
+def are_compatible(draft: Any, mask: Any, other: Any, other_mask: Any) -> Any:
+    return drafts.are_compatible(draft, mask, other, other_mask)

@@ -6,7 +6,6 @@ design, never from the kernels. A barcode is a string of bases, a read a string 
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
@@ -204,26 +203,19 @@ def leaf_of(row: Template, width: int) -> int:
 Family = tuple[int, str]  # sample, barcode
 
 
-def merge(*tables: Sequence[tuple[Family, int]]) -> list[tuple[Family, int]]:
-    """Add up the reads of equal keys of sorted tables."""
-    total: Counter[Family] = Counter()
-    for table in tables:
-        for family, reads in table:
-            total[family] += reads
-    return sorted(total.items())
-
-
 def cut_cells(
     reads: Sequence[int], starts: Sequence[bool], limits: Sequence[int]
 ) -> list[list[int]]:
-    """Return the families of each output cell, by number."""
+    """Return the keys of each output cell, by number; a key has no reads where all were moved."""
     cells: list[list[int]] = []
-    full = True
+    held, full = 0, True
     for number, own in enumerate(reads):
-        if full or starts[number] or own >= limits[number]:
+        if full or (starts[number] and held) or own >= limits[number]:
             cells.append([])
+            held = 0
         cells[-1].append(number)
-        full = sum(reads[one] for one in cells[-1]) >= limits[number]
+        held += own
+        full = held >= limits[number]
     return cells
 
 
@@ -305,10 +297,16 @@ def vote(rows: Sequence[Template], tables: Tables) -> Called:
     return result
 
 
-def molecules(rows: Sequence[Template]) -> Iterator[list[Template]]:
-    """Yield the rows of each molecule, one a key, in order."""
-    for order in sorted({row.order for row in rows}):
-        yield [row for row in rows if row.order == order]
+def molecules(
+    rows: Sequence[Template], numbers: Sequence[int] | None = None
+) -> Iterator[list[Template]]:
+    """Yield the rows of each molecule, in order: of a key by number, without those of -1."""
+    held: dict[tuple[tuple[int, str, int], int], list[Template]] = {}
+    for row, number in zip(rows, numbers or [0] * len(rows), strict=True):
+        held.setdefault((row.order, number), []).append(row)
+    for (_, number), group in sorted(held.items()):
+        if number >= 0:
+            yield group
 
 
 # Text
@@ -325,9 +323,12 @@ def characters(values: Sequence[int]) -> str:
     return "".join(chr(33 + value) for value in values)
 
 
-def record(sample: str, cell: str, umi: str, called: Called, mate: int) -> str:
-    """Return the FASTQ record of a molecule's mate."""
+def record(
+    sample: str, cell: str, umi: str, called: Called, mate: int, number: int | None = None
+) -> str:
+    """Return the FASTQ record of a molecule's mate; `number` where its key has several."""
     name = ".".join(part for part in (sample, cell, umi) if part)
+    name += f".{number + 1}" if number is not None else ""
     tags = [f"RX:Z:{umi}", f"QX:Z:{characters(called.umi_quality)}"]
     tags += [f"CB:Z:{cell}"] if cell else []
     tags += [f"BC:Z:{sample}", f"MI:Z:{name}", f"cD:i:{called.depth_max}"]

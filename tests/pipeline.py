@@ -13,25 +13,35 @@ import gzip
 import hashlib
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import pyarrow.parquet as pq
 
-from umimill.assemble import Settings, assemble
+from umimill import link as link_module
+from umimill import move as move_module
+from umimill import settle as settle_module
+from umimill.assemble import Settings, Sources, assemble
+from umimill.cells import Filter
 from umimill.checkout import RECORD_BLOCK, Part, checkout
 from umimill.files import write_json
 from umimill.gather import gather, gather_unmatched
-from umimill.index import index
+from umimill.index import Fragments, index
+from umimill.layout import tiled_samples
 from umimill.library_tables import LibrarySettings
+from umimill.link import link
 from umimill.metrics import Meter
+from umimill.model import model
+from umimill.move import move
 from umimill.names import SAMPLES_FOLDER, fastq_files, sample_runs, table_files, unmatched_files
 from umimill.plan import plan
 from umimill.probe import probe
+from umimill.route import route
+from umimill.settle import make_rule, settle
 from umimill.tally import tally
 
-LIBRARY_TABLES = ("ledger.tsv", "samples.tsv", "sizes.tsv")
+LIBRARY_TABLES = ("barcodes.tsv", "ledger.tsv", "outcomes.tsv", "samples.tsv", "sizes.tsv")
 
 
 @dataclass(frozen=True)
@@ -42,7 +52,7 @@ class Library:
         layouts: rows (sample, layout, layout of read 2 or None).
         units: files of each unit, one or two.
         name: the library.
-        minimum_reads, minimum_umi_quality, floor: as in the config.
+        minimum_reads, minimum_umi_quality, floor, method, minimum_posterior: as in the config.
     """
 
     layouts: Sequence[tuple[str, str, str | None]]
@@ -51,6 +61,10 @@ class Library:
     minimum_reads: int = 1
     minimum_umi_quality: int = 0
     floor: float = 1e-4
+    method: str = "posterior"
+    minimum_posterior: float = 0.5
+    suspects: bool = False
+    placement: str = "auto"
 
     @property
     def paired(self) -> bool:
@@ -70,7 +84,9 @@ class Knobs:
     Attributes:
         buckets, parts, threads: numbers of them.
         staging_bytes: rows that checkout holds before a flush; 1 = flushes of 256 rows.
-        table_bytes: families that tally holds; 1 = each table goes to scratch.
+        tally_bytes: rows that tally holds; 1 = each key is read in passes.
+        table_bytes: edges that settle holds; 1 = each bucket's go to scratch.
+        block_bytes: families that link holds.
         batch_bytes: rows that assemble holds; 1 = each cell of one key is streamed.
         record_block: records that go to one part in one go. It moves the blocks of the unmatched
             file, so it is no free knob: the package has one value.
@@ -82,7 +98,9 @@ class Knobs:
     parts: int = 1
     threads: int = 1
     staging_bytes: int | None = None
+    tally_bytes: int | None = None
     table_bytes: int | None = None
+    block_bytes: int | None = None
     batch_bytes: int | None = None
     record_block: int = RECORD_BLOCK
     unmatched: bool = True
@@ -226,52 +244,134 @@ class _Stages:
     def plan(self, rows: Sequence[Path]) -> Path:
         output = self.path("plan", self.library.name, f"of-{self.knobs.buckets}.plan")
         meter = self.meter("plan")
-        plan(rows, self.knobs.buckets, output, meter)
+        tile = tiled_samples(self.library.layouts, self.library.placement)
+        plan(rows, self.knobs.buckets, output, meter, tile=tile)
         self.done(meter, "sort")
         return output
 
-    def bucket(self, plan_path: Path, number: int) -> dict[str, Path]:
+    def home(self, stage: str, name: str) -> Path:
+        return self.path(stage, self.library.name, name)
+
+    def bucket_files(self, stage: str, ending: str) -> list[Path]:
+        count = self.knobs.buckets
+        names = [f"{number + 1}-of-{count}.{ending}" for number in range(count)]
+        return [self.home(stage, name) for name in names]
+
+    def bucket_meters(self, stage: str, threads: int = 1) -> list[Meter]:
+        count = self.knobs.buckets
+        names = [f"{number + 1}-of-{count}" for number in range(count)]
+        return [self.meter(stage, threads, bucket=name) for name in names]
+
+    def tally(self, plan_path: Path) -> list[Path]:
+        tables = self.bucket_files("tally", "families")
+        for number, meter in enumerate(self.bucket_meters("tally")):
+            tally(
+                plan_path,
+                number,
+                tables[number],
+                meter,
+                scratch=self.folder,
+                batch_bytes=self.knobs.tally_bytes,
+            )
+            self.done(meter, "sort")
+        return tables
+
+    def refine(self, plan_path: Path, tables: Sequence[Path]) -> tuple[list[Path], Path]:
+        """Correct the families; return the fates by bucket, and route's file."""
         knobs, library = self.knobs, self.library
-        name = f"{number + 1}-of-{knobs.buckets}"
-        families = self.path("tally", library.name, f"{name}.families")
-        meter = self.meter("tally", bucket=name)
-        tally(
+        name = f"of-{knobs.buckets}"
+        model_path = self.home("model", f"{name}.model")
+        meter = self.meter("model")
+        model(plan_path, tables, model_path, meter)
+        self.done(meter, "model")
+        links = self.bucket_files("link", "edges")
+        queries = self.bucket_files("link", "queries")
+        for number, meter in enumerate(self.bucket_meters("link")):
+            link(
+                plan_path,
+                tables,
+                number,
+                model_path,
+                link_module.Outputs(links[number], queries[number]),
+                meter,
+                block_bytes=knobs.block_bytes,
+            )
+            self.done(meter, "match")
+        settled = self.home("settle", f"{name}.settled")
+        meter = self.meter("settle")
+        rule = make_rule(library.method, library.minimum_posterior)
+        settle(
             plan_path,
-            number,
-            families,
+            settle_module.Sources(tables, links, queries),
+            model_path,
+            rule,
+            settled,
             meter,
-            scratch=self.folder,
             table_bytes=knobs.table_bytes,
         )
         self.done(meter, "sort")
-        found = {
-            kind: self.path("assemble", library.name, f"{name}.{kind}")
-            for kind in ("mate1", "mate2", "molecules")
-        }
-        meter = self.meter("assemble", knobs.threads, bucket=name)
-        assemble(
-            plan_path,
-            families,
-            number,
-            Settings(library.minimum_reads, library.floor, 2 if library.paired else 1),
-            (found["mate1"], found["mate2"]),
-            found["molecules"],
-            meter,
-            batch_bytes=knobs.batch_bytes,
+        outboxes = self.bucket_files("move", "outbox")
+        fates = self.bucket_files("move", "fates")
+        for number, meter in enumerate(self.bucket_meters("move")):
+            move(
+                plan_path,
+                move_module.Sources(tables[number], links[number], settled, model_path),
+                number,
+                move_module.Outputs(outboxes[number], fates[number]),
+                meter,
+                judge=library.method == "posterior",
+                staging_bytes=knobs.staging_bytes,
+            )
+            self.done(meter, "sort")
+        routes = self.home("route", f"{name}.json")
+        meter = self.meter("route")
+        route(plan_path, settled, outboxes, routes, meter)
+        self.done(meter, "write")
+        return fates, routes
+
+    def assemble(
+        self, plan_path: Path, tables: Sequence[Path], fates: Sequence[Path], routes: Path
+    ) -> Fragments:
+        knobs, library = self.knobs, self.library
+        kinds = ("mate1", "mate2", "molecules")
+        found = {kind: self.bucket_files("assemble", kind) for kind in kinds}
+        for number, meter in enumerate(self.bucket_meters("assemble", knobs.threads)):
+            assemble(
+                plan_path,
+                Sources(tables[number], fates[number], routes),
+                number,
+                Settings(
+                    Filter(library.minimum_reads, library.suspects),
+                    library.floor,
+                    2 if library.paired else 1,
+                ),
+                (found["mate1"][number], found["mate2"][number]),
+                found["molecules"][number],
+                meter,
+                batch_bytes=knobs.batch_bytes,
+            )
+            self.done(meter, "model")
+        return Fragments(
+            mates=(found["mate1"], found["mate2"]),
+            molecules=found["molecules"],
+            families=tables,
+            fates=fates,
         )
-        self.done(meter, "model")
-        return found
 
     def index(
-        self, plan_path: Path, probes: Mapping[str, Path], buckets: Sequence[Mapping[str, Path]]
+        self,
+        plan_path: Path,
+        probes: Mapping[str, Path],
+        fragments: Fragments,
+        routes: Path,
     ) -> Path:
         library, knobs = self.library, self.knobs
         output = self.path("index", f"{library.name}.json")
         meter = self.meter("index")
         index(
             plan_path,
-            [[files[mate] for files in buckets] for mate in ("mate1", "mate2")],
-            [files["molecules"] for files in buckets],
+            fragments,
+            routes,
             self.metrics,
             output,
             self.path("metrics", library.name),
@@ -280,10 +380,14 @@ class _Stages:
                 layouts=library.layouts,
                 reads={unit: [str(path) for path in reads] for unit, reads in self.units()},
                 probes=probes,
+                model=self.home("model", f"of-{knobs.buckets}.model"),
                 buckets=knobs.buckets,
                 parts=knobs.parts,
                 floor=library.floor,
                 minimum_reads=library.minimum_reads,
+                method=library.method,
+                minimum_posterior=library.minimum_posterior,
+                suspects=library.suspects,
             ),
             meter,
         )
@@ -304,7 +408,6 @@ class _Stages:
                 fastq,
                 self.folder / SAMPLES_FOLDER,
                 meter,
-                minimum_reads=library.minimum_reads,
             )
             self.done(meter, "write")
             found += [path for paths in fastq.values() for path in paths]
@@ -327,6 +430,34 @@ def run_checkout(library: Library, folder: Path) -> list[Path]:
     return rows
 
 
+@dataclass(frozen=True)
+class Refined:
+    """A library whose families are settled.
+
+    Attributes:
+        plan: its plan.
+        tables: families by bucket.
+        fates: their fates.
+        model: the model.
+    """
+
+    plan: Path
+    tables: list[Path]
+    fates: list[Path]
+    model: Path
+
+
+def run_refine(library: Library, folder: Path, knobs: Knobs) -> Refined:
+    """Run a library up to the fates of its families."""
+    stages = _Stages(library, folder, replace(knobs, unmatched=False))
+    rows, _ = stages.checkout(stages.probes())
+    plan_path = stages.plan(rows)
+    tables = stages.tally(plan_path)
+    fates, _ = stages.refine(plan_path, tables)
+    model_path = stages.home("model", f"of-{knobs.buckets}.model")
+    return Refined(plan_path, tables, fates, model_path)
+
+
 def run_pipeline(library: Library, folder: Path, knobs: Knobs | None = None) -> Run:
     """Run a library from its reads to its outputs.
 
@@ -343,8 +474,10 @@ def run_pipeline(library: Library, folder: Path, knobs: Knobs | None = None) -> 
     probes = stages.probes()
     rows, unmatched = stages.checkout(probes)
     plan_path = stages.plan(rows)
-    buckets = [stages.bucket(plan_path, number) for number in range(knobs.buckets)]
-    index_path = stages.index(plan_path, probes, buckets)
+    tables = stages.tally(plan_path)
+    fates, routes = stages.refine(plan_path, tables)
+    fragments = stages.assemble(plan_path, tables, fates, routes)
+    index_path = stages.index(plan_path, probes, fragments, routes)
     found = stages.gather(index_path)
     if knobs.unmatched:
         found += stages.gather_unmatched(unmatched)

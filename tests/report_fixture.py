@@ -29,6 +29,8 @@ READS_PER_SECOND = {
     "probe": 4_000_000,
     "checkout": 1_300_000,
     "tally": 5_000_000,
+    "link": 6_000_000,
+    "move": 9_000_000,
     "assemble": 900_000,
     "gather": 8_000_000,
 }
@@ -37,10 +39,19 @@ SHARES = {
     "checkout": {"decode": 0.31, "match": 0.33, "sort": 0.12, "compress": 0.02, "write": 0.08},
     "plan": {"sort": 0.4, "write": 0.3},
     "tally": {"decode": 0.2, "sort": 0.55, "write": 0.1},
+    "model": {"decode": 0.1, "model": 0.7},
+    "link": {"decode": 0.1, "match": 0.7, "sort": 0.1, "write": 0.05},
+    "settle": {"match": 0.4, "sort": 0.3, "write": 0.1},
+    "move": {"sort": 0.7, "write": 0.2},
+    "route": {"write": 0.6},
     "assemble": {"decode": 0.14, "sort": 0.08, "model": 0.41, "compress": 0.24, "write": 0.06},
     "index": {"write": 0.6},
     "gather": {"decode": 0.1, "write": 0.75},
 }
+BARCODES = """families corrected corrected_reads molecules chimera_suspects chimera_suspect_reads
+unresolved unresolved_reads dropped dropped_reads barcode_length effective_length space occupancy
+clonality error
+error_basis error_census error_quality chimera_rate"""
 
 
 # Rows of samples.tsv by library.
@@ -61,6 +72,15 @@ class LibrarySpec:
     min_reads: int = 1
     metadata: Mapping[str, str] | None = None
     layout: str = "^NNNNNNNNNNNNtGGACGT"
+    correct: bool = True
+
+    def errors(self, molecules: int) -> int:
+        """Families of one read that were taken for errors."""
+        return molecules // 3 if self.correct else 0
+
+    def suspects(self, molecules: int) -> int:
+        """Families of one read that were taken for chimeras; half as many are unresolved."""
+        return molecules // 50 if self.correct else 0
 
 
 def typical(folder: Path) -> Sheet:
@@ -127,7 +147,17 @@ def _write_library(folder: Path, spec: LibrarySpec, rng: random.Random) -> None:
         ("library", "sample", "family_size", "count"),
         [(spec.name, name, k, n) for name, h in sizes.items() for k, n in sorted(h.items())],
     )
-    header = "reads molecules mean_reads_per_molecule median_reads_per_molecule"
+    _write_tsv(
+        folder / "outcomes.tsv",
+        ("library", "sample", "reads_from", "outcome", "families", "reads"),
+        [(spec.name, name, *row) for name in spec.samples for row in _outcomes(spec, sizes[name])],
+    )
+    _write_tsv(
+        folder / "barcodes.tsv",
+        ("library", "sample", *BARCODES.split()),
+        [(spec.name, name, *_barcode_row(spec, sizes[name])) for name in spec.samples],
+    )
+    header = "reads molecules molecules_all mean_reads_per_molecule median_reads_per_molecule"
     _write_tsv(
         folder / "samples.tsv",
         ("library", "sample", *header.split(), "mean_quality", "posterior_error", "below_filter"),
@@ -141,24 +171,67 @@ def _draw_sizes(spec: LibrarySpec, molecules: int, rng: random.Random) -> Counte
     return Counter(max(1, round(rng.lognormvariate(centre, 0.8))) for _ in range(molecules))
 
 
+def _outcomes(spec: LibrarySpec, sizes: Counter[int]) -> list[tuple[int, str, int, int]]:
+    """Families by size and what they became, as if no molecule but single reads had errors."""
+    found: dict[tuple[int, str], list[int]] = {}
+    molecules = sizes.total()
+    errors, suspects = spec.errors(molecules), spec.suspects(molecules)
+    singles = (("chimera_suspect", suspects), ("unresolved", suspects // 2), ("corrected", errors))
+    for size, count in sizes.items():
+        cell = found.setdefault((1 << (size.bit_length() - 1), "molecule"), [0, 0])
+        cell[0], cell[1] = cell[0] + count, cell[1] + size * count
+    for outcome, count in singles:
+        if count:
+            found[1, outcome] = [count, count]
+    return [(size, outcome, *cell) for (size, outcome), cell in sorted(found.items())]
+
+
+def _barcode_row(spec: LibrarySpec, sizes: Counter[int]) -> tuple[Any, ...]:
+    molecules = sizes.total()
+    errors, suspects = spec.errors(molecules), spec.suspects(molecules)
+    families = molecules + errors + suspects + suspects // 2
+    counts = (families, errors, errors, molecules, *[suspects] * 2, *[suspects // 2] * 2, 0, 0)
+    space = 4.0**12
+    if not molecules:
+        return (*counts, 0, 0, 1, 0, 0, 0.001, "default", "", "", 0)
+    error = ("0.0012", "both", "0.0011", "0.0019")
+    return (*counts, 12, 11.9, space, f"{molecules / space:.6g}", 0.08, *error, 0.0031)
+
+
+def _others(spec: LibrarySpec, sizes: Counter[int]) -> int:
+    suspects = spec.suspects(sizes.total())
+    return suspects + suspects // 2
+
+
 def _sample_row(spec: LibrarySpec, sizes: Counter[int]) -> tuple[Any, ...]:
     reads = sum(k * n for k, n in sizes.items())
     kept = sum(n for k, n in sizes.items() if k >= spec.min_reads)
     below = sum(k * n for k, n in sizes.items() if k < spec.min_reads)
     if not reads:
-        return (0, 0, "", "", "", "", 0)
+        return (0, 0, 0, "", "", "", "", 0)
+    others = _others(spec, sizes)
+    every = sizes.total() + others
     ordered = sorted(sizes.elements())
     quality = 31.0 + 1.3 * math.log2(spec.mean_reads) + (reads % 17) / 20
     mean = f"{reads / len(ordered):.4g}"
     error = f"{10 ** (-quality / 10):.6g}"
-    return (reads, kept, mean, ordered[len(ordered) // 2], f"{quality:.2f}", error, below)
+    return (
+        reads + others,
+        kept,
+        every,
+        mean,
+        ordered[len(ordered) // 2],
+        f"{quality:.2f}",
+        error,
+        below,
+    )
 
 
 def _ledger(
     spec: LibrarySpec, sizes: Mapping[str, Counter[int]]
 ) -> list[tuple[str, str | None, str, int]]:
     rows: list[tuple[str, str | None, str, int]] = []
-    reads = {name: sum(k * n for k, n in h.items()) for name, h in sizes.items()}
+    reads = {name: sum(k * n for k, n in h.items()) + _others(spec, h) for name, h in sizes.items()}
     total = sum(reads.values())
     lost = spec.lost or {}
     came = total / (1 - sum(lost.values()))
@@ -170,13 +243,17 @@ def _ledger(
             rows.append(("checkout", name, line, round(came * lost.get(line, 0) * part)))
     for name, h in sizes.items():
         below = sum(k * n for k, n in h.items() if k < spec.min_reads)
-        aside = reads[name] // 400
         rows.append(("checkout", name, "assigned", reads[name]))
         rows.append(("plan", name, "planned", reads[name]))
         rows.append(("tally", name, "families", reads[name]))
-        rows.append(("assemble", name, "voted", reads[name] - below - aside))
-        rows.append(("assemble", name, "set_aside", aside))
+        errors, suspects = spec.errors(h.total()), spec.suspects(h.total())
+        rows.append(("settle", name, "kept", reads[name] - errors))
+        rows.append(("settle", name, "corrected", errors))
+        voted = reads[name] - below - _others(spec, h)
+        rows.append(("assemble", name, "voted", voted))
         rows.append(("assemble", name, "below_filter", below))
+        rows.append(("assemble", name, "chimera_suspect", suspects))
+        rows.append(("assemble", name, "unresolved", suspects // 2))
         kept = sum(n for k, n in h.items() if k >= spec.min_reads)
         rows.append(("gather", name, "records", kept))
     return rows
@@ -195,7 +272,10 @@ def _jobs(
     plan.append(("plan", None, None, None, 0))
     buckets = [f"{i}-of-{spec.buckets}" for i in range(1, spec.buckets + 1)]
     weights = [rng.uniform(0.6, 1.4) for _ in buckets]
-    for stage in ("tally", "assemble"):
+    for stage in ("tally", "model", "link", "settle", "move", "route", "assemble"):
+        if stage in ("model", "settle", "route"):
+            plan.append((stage, None, None, None, given if stage != "route" else given // 30))
+            continue
         for bucket, weight in zip(buckets, weights, strict=True):
             plan.append((stage, None, None, bucket, int(given * weight / sum(weights))))
     plan += [("index", None, None, None, 0), ("gather", None, None, None, given)]
@@ -301,6 +381,9 @@ def _provenance(
         "parts": 1,
         "floor": 1e-4,
         "min_reads": spec.min_reads,
+        "refine_method": "posterior" if spec.correct else "unique",
+        "min_posterior": 0.5,
+        "suspects": False,
         "expected_chance_matches": {
             name: round(0.0008 * came if name == "S4" else 1e-5 * came, 3) for name in given
         },

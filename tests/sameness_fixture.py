@@ -9,8 +9,9 @@ from __future__ import annotations
 import functools
 import gzip
 import itertools
+import random
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -20,8 +21,21 @@ import numpy as np
 import pytest
 
 from pipeline import Knobs, Library, Run, run_pipeline
-from umimill import assemble, gather, matching, metrics, plan, tables
+from umimill import (
+    assemble,
+    cells,
+    family_blocks,
+    family_tables,
+    fates,
+    gather,
+    matching,
+    metrics,
+    plan,
+    settle,
+    tables,
+)
 from umimill.kernels import consensus as kernels
+from umimill.route import read_routes
 from umimill.simulate import Simulation, SimulationParameters, simulate
 
 HEADS = ("aaACTcagtggtatcaacgcagagt", "aaAGAcagtggtatcaacgcagagt", "aaGCCcagtggtatcaacgcagagt")
@@ -79,6 +93,17 @@ def roughen(read: Reads, number: int, *, levels: bool) -> Reads:
     return rough
 
 
+def with_other_payload(read: Reads) -> Reads:
+    """Give a read another payload, so that its barcode has a second molecule."""
+    complement = bytes.maketrans(b"ACGT", b"TGCA")
+    # A few bases behind the UMI, which lies a little further on in some reads.
+    starts = (len(HEADS[0]) + len(UMI) + 6, 4)
+    return [
+        (name, bases[:start] + bases[start:].translate(complement), qualities)
+        for start, (name, bases, qualities) in zip(starts, read, strict=False)
+    ]
+
+
 def write_units(folder: Path, reads: Sequence[Reads], bounds: Sequence[float]) -> dict[str, Any]:
     """Write reads as units of unequal size: gzip, plain, gzip of two members."""
     units: dict[str, Any] = {}
@@ -107,6 +132,8 @@ def make_library(
 ) -> Library:
     """Make a library of three units, three samples with reads (one has a hot key) and one blank.
 
+    The hot key has two molecules.
+
     Read 2 of pairs has 4 UMI bases more; they are part of the key.
     """
     read2 = 75 if paired else 0
@@ -115,7 +142,9 @@ def make_library(
         seed=12, molecules=1, mean_reads=hot_reads, sigma_reads=0, read2_length=read2,
         foreign_share=0, shift_share=0, chimera_share=0.02,
     )  # fmt: skip
-    reads = templates(bulk, b"bulk:") + templates(hot, b"hot:")
+    deep = templates(hot, b"hot:")
+    deep[::10] = [with_other_payload(read) for read in deep[::10]]
+    reads = templates(bulk, b"bulk:") + deep
     order = np.random.default_rng(13).permutation(len(reads)).tolist()
     folder.mkdir()
     units = write_units(folder, [reads[number] for number in order], bounds)
@@ -142,38 +171,48 @@ class Watch:
 
     streamed: int = 0
     streamed_pieces: int = 0
+    several: int = 0
+    from_outboxes: int = 0
     cells: list[int] = field(default_factory=list)
 
     def clear(self) -> None:
-        self.streamed = self.streamed_pieces = 0
+        self.streamed = self.streamed_pieces = self.several = self.from_outboxes = 0
         self.cells = []
 
 
 @contextmanager
 def watching() -> Iterator[Watch]:
-    """Count streamed keys, their pieces, and cells; keep what only takes time to make again."""
+    """Count streamed keys, pieces, moved rows and cells; keep what only takes time to make."""
     seen = Watch()
-    load_single, add_batch = assemble.CellReader._load_single, kernels.add_batch
-    cells = assemble.CellReader.cells
+    load_single, add_rows = cells.CellReader._load_single, kernels.add_rows
+    own_cells, moved_rows = cells.CellReader.cells, cells.moved_rows
 
-    def counting_load(self: Any, families: Any, last: Any) -> Any:
+    def counting_load(self: Any, settled: Any, last: Any) -> Any:
         seen.streamed += 1
-        return load_single(self, families, last)
+        cell = load_single(self, settled, last)
+        seen.several += cell.single.molecules.size > 1
+        return cell
 
     def counting_add(*arguments: Any) -> Any:
         seen.streamed_pieces += 1
-        return add_batch(*arguments)
+        return add_rows(*arguments)
+
+    def counting_moved(pieces: Any) -> Any:
+        given = moved_rows(pieces)
+        seen.from_outboxes += int((given >= 0).sum())
+        return given
 
     def counting_cells(self: Any, meter: Any) -> Iterator[Any]:
         seen.cells.append(0)
-        for cell in cells(self, meter):
+        for cell in own_cells(self, meter):
             seen.cells[-1] += 1
             yield cell
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(assemble.CellReader, "_load_single", counting_load)
-        patch.setattr(assemble.CellReader, "cells", counting_cells)
-        patch.setattr(kernels, "add_batch", counting_add)
+        patch.setattr(cells.CellReader, "_load_single", counting_load)
+        patch.setattr(cells.CellReader, "cells", counting_cells)
+        patch.setattr(cells, "moved_rows", counting_moved)
+        patch.setattr(kernels, "add_rows", counting_add)
         # Tables that depend on their arguments alone.
         patch.setattr(assemble, "make_model", make_model)
         patch.setattr(matching, "compile_patterns", compile_patterns)
@@ -183,12 +222,17 @@ def watching() -> Iterator[Watch]:
 
 @contextmanager
 def scaled_down() -> Iterator[None]:
-    """Scale down what decides groups, cells and row groups."""
+    """Scale down what decides groups, cells and row groups, and pieces of tables."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(plan, "GROUP_ROWS", 100)
-        patch.setattr(assemble, "CELL_READS", 400)
+        patch.setattr(cells, "CELL_READS", 400)
         patch.setattr(tables, "ROW_GROUP_ROWS", 250)
         patch.setattr(gather, "READ_MOLECULES", 100)
+        patch.setattr(fates, "READ_FAMILIES", 90)
+        patch.setattr(settle, "READ_FAMILIES", 130)
+        patch.setattr(family_tables, "READ_FAMILIES", 110)
+        patch.setattr(family_blocks, "PIECE_ROWS", 70)
+        patch.setattr(family_blocks, "PAGE_ROWS", 24)
         yield
 
 
@@ -244,6 +288,39 @@ def folder() -> Iterator[Path]:
     """A folder that is gone at once: a hundred runs would fill a small disk."""
     with tempfile.TemporaryDirectory() as name:
         yield Path(name)
+
+
+def covering(factors: Mapping[str, Sequence[Any]]) -> list[dict[str, Any]]:
+    """Return cells in which each two values of any two factors meet; always the same ones."""
+    draw = random.Random(1)
+    names = list(itertools.combinations(factors, 2))
+    missing = {
+        (first, second, one, other)
+        for first, second in names
+        for one in factors[first]
+        for other in factors[second]
+    }
+
+    def pairs(cell: Mapping[str, Any]) -> set[tuple[Any, ...]]:
+        return {(first, second, cell[first], cell[second]) for first, second in names}
+
+    cells: list[dict[str, Any]] = []
+    while missing:
+        drawn = [{name: draw.choice(one) for name, one in factors.items()} for _ in range(300)]
+        cells.append(max(drawn, key=lambda cell: len(pairs(cell) & missing)))
+        missing -= pairs(cells[-1])
+    return cells
+
+
+def rows_from_elsewhere(run: Run, buckets: int) -> int:
+    """Return how often a bucket reads the outbox of another one."""
+    home = run.folder / "results"
+    routes = read_routes(home / "route" / run.library.name / f"of-{buckets}.json")
+    return sum(
+        path.name != f"{bucket + 1}-of-{buckets}.outbox"
+        for bucket, paths in enumerate(routes.outboxes)
+        for path in paths
+    )
 
 
 def different(first: dict[str, str], second: dict[str, str]) -> set[str]:

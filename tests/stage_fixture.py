@@ -15,18 +15,13 @@ import pytest
 from hypothesis import HealthCheck
 from hypothesis import settings as hypothesis_settings
 
-from umimill.assemble import Settings, assemble
 from umimill.checkout import Part, checkout
 from umimill.errors import FastqError
 from umimill.fastq import TemplateChunk, read_templates
-from umimill.files import write_json
-from umimill.index import index
-from umimill.library_tables import LibrarySettings
 from umimill.metrics import Meter
 from umimill.partition import PartitionFile
-from umimill.plan import plan, read_plan
+from umimill.plan import plan
 from umimill.probe import probe
-from umimill.tally import tally
 
 # Name (without the @), bases, qualities.
 Record = tuple[bytes, bytes, bytes]
@@ -112,14 +107,27 @@ def random_bases(rng: np.random.Generator, length: int, letters: bytes = LETTERS
 
 
 def random_reads(
-    rng: np.random.Generator, count: int, tags: Sequence[bytes], *, umis: int = 50, length: int = 40
+    rng: np.random.Generator,
+    count: int,
+    tags: Sequence[bytes],
+    *,
+    umis: int = 50,
+    length: int = 40,
+    shortest: int = 1,
+    templates: int = 0,
 ) -> list[Record]:
-    """Make reads of tag + 6 UMI bases + payload of up to `length` bases, four quality levels."""
+    """Make reads of tag + 6 UMI bases + payload of up to `length` bases, four quality levels.
+
+    Each UMI has so many templates, of which payloads are the beginning; 0 = payloads are at random.
+    """
     pool = [random_bases(rng, 6) for _ in range(umis)]
+    held = {one: [random_bases(rng, length) for _ in range(templates)] for one in pool}
     reads = []
     for number in range(count):
-        bases = tags[rng.integers(len(tags))] + pool[rng.integers(umis)]
-        bases += random_bases(rng, int(rng.integers(1, length + 1)))
+        tag, umi = tags[rng.integers(len(tags))], pool[rng.integers(umis)]
+        size = int(rng.integers(shortest, length + 1))
+        payload = held[umi][rng.integers(templates)][:size] if templates else None
+        bases = tag + umi + (random_bases(rng, size) if payload is None else payload)
         levels = b"IFII" if number % 3 else b"I5F#"
         head = len(bases) - 1
         qualities = b"I" * min(head, 14) + random_bases(rng, len(bases) - min(head, 14), levels)
@@ -196,80 +204,6 @@ def run_plan(library: Library, partitions: Sequence[Path], buckets: int) -> Path
     output = library.folder / "plan" / f"of-{buckets}.plan"
     plan(partitions, buckets, output, new_meter("plan"))
     return output
-
-
-def run_buckets(
-    library: Library,
-    plan_path: Path,
-    *,
-    minimum_reads: int = 1,
-    table_bytes: int | None = None,
-) -> tuple[list[dict[str, Path]], list[dict[str, Any]]]:
-    """Tally and assemble all buckets; return the files of each and all metrics."""
-    buckets = read_plan(plan_path).bounds.size - 1
-    files, metrics = [], []
-    for bucket in range(buckets):
-        home = library.folder / "buckets" / plan_path.stem
-        names = ("families", "mate1", "mate2", "molecules")
-        found = {name: home / f"{bucket}.{name}" for name in names}
-        meter = new_meter("tally", bucket=f"{bucket + 1}-of-{buckets}")
-        tally(plan_path, bucket, found["families"], meter, table_bytes=table_bytes)
-        metrics.append(meter.result("sort"))
-        meter = new_meter("assemble", bucket=f"{bucket + 1}-of-{buckets}")
-        settings = Settings(minimum_reads, 1e-4, library.mates)
-        assemble(
-            plan_path,
-            found["families"],
-            bucket,
-            settings,
-            (found["mate1"], found["mate2"]),
-            found["molecules"],
-            meter,
-        )
-        metrics.append(meter.result("model"))
-        files.append(found)
-    return files, metrics
-
-
-def run_index(
-    library: Library,
-    plan_path: Path,
-    files: Sequence[Mapping[str, Path]],
-    metrics: Sequence[Mapping[str, Any]],
-    *,
-    minimum_reads: int = 1,
-) -> Path:
-    """Index a library; return the index. Its tables are in the folder `metrics`."""
-    jobs = []
-    for number, job in enumerate(metrics):
-        jobs.append(library.folder / "jobs" / f"{number}.json")
-        write_json(jobs[-1], job)
-    output = library.folder / "index.json"
-    index(
-        plan_path,
-        [[one["mate1"] for one in files], [one["mate2"] for one in files]],
-        [one["molecules"] for one in files],
-        jobs,
-        output,
-        library.folder / "metrics",
-        settings(library, minimum_reads=minimum_reads, buckets=len(files)),
-        new_meter("index"),
-    )
-    return output
-
-
-def settings(library: Library, *, minimum_reads: int = 1, buckets: int = 1) -> LibrarySettings:
-    """Make the settings that index takes."""
-    return LibrarySettings(
-        "L1",
-        library.layouts,
-        {unit: [str(path) for path in reads] for unit, reads in library.units.items()},
-        {unit: library.folder / "probe" / f"{unit}.json" for unit in library.units},
-        buckets,
-        1,
-        1e-4,
-        minimum_reads,
-    )
 
 
 # -- what is in the files --------------------------------------------------------------------------

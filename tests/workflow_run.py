@@ -21,7 +21,21 @@ import numpy as np
 import numpy.typing as npt
 
 CLONE = Path(__file__).parents[1]
-STAGES = ("probe", "checkout", "plan", "tally", "assemble", "index", "gather", "report")
+STAGES = (
+    "probe",
+    "checkout",
+    "plan",
+    "tally",
+    "model",
+    "link",
+    "settle",
+    "move",
+    "route",
+    "assemble",
+    "index",
+    "gather",
+    "report",
+)
 UNITS = ("library", "unit", "read1", "read2")
 SAMPLES = ("library", "sample", "layout", "layout_read2")
 
@@ -46,13 +60,14 @@ def simulate_reads(
     templates: int,
     lengths: Sequence[int] = (60, 52),
     foreign: int = 0,
+    umi_errors: float = 0.0,
 ) -> list[bytes]:
     """Make the FASTQ text of a unit, one a mate.
 
     Molecules belong to the layouts in turn and have random barcodes, payloads of eight clones, and
-    very unequal numbers of reads, or one read each where there are no more templates. Barcodes are
-    read without an error and at Q40, payloads with errors, some N and four levels of quality, so
-    the number of reads a sample gets is known.
+    very unequal numbers of reads, or one read each where there are no more templates. Tags are read
+    without an error and at Q40, payloads with errors, some N and four levels of quality, so the
+    number of reads a sample gets is known.
 
     Args:
         rng: random numbers.
@@ -61,17 +76,20 @@ def simulate_reads(
         templates: reads or pairs.
         lengths: payload lengths; the reads come in so many blocks.
         foreign: further templates that hold no barcode.
+        umi_errors: errors of a UMI base.
     """
     mates = len(layouts[0])
     owners = np.arange(molecules) % len(layouts)
     clones = draw_bases(rng, mates, 8, max(lengths))
     heads = []
+    umis = []
     for mate in range(mates):
         patterns = [row[mate].strip("^").upper().encode() for row in layouts]
         head = np.stack([np.frombuffer(one, np.uint8) for one in patterns])[owners]
         unknown = head == ord("N")
         head[unknown] = draw_bases(rng, int(unknown.sum()))
         heads.append(head)
+        umis.append(unknown[0])
     if templates > molecules:
         shares = rng.pareto(1.5, molecules)
         drawn = rng.choice(molecules, templates, p=shares / shares.sum())
@@ -83,7 +101,11 @@ def simulate_reads(
     for part, length in zip(parts, lengths, strict=True):
         for mate in range(mates):
             payload = _misread(rng, clones[mate][part % 8, :length])
-            bases = np.concatenate([heads[mate][part], payload], axis=1)
+            head = heads[mate][part]
+            if umi_errors:
+                wrong = (rng.random(head.shape) < umi_errors * 4 / 3) & umis[mate]
+                head = np.where(wrong, draw_bases(rng, *head.shape), head)
+            bases = np.concatenate([head, payload], axis=1)
             levels = np.frombuffer(b"#,:FFFFFFF", np.uint8)
             quality = levels[rng.integers(0, 10, bases.shape)]
             quality[:, : heads[mate].shape[1]] = ord("I")

@@ -5,6 +5,7 @@ A contestant gets a library as its users would have it, and labels every read.
 
 from __future__ import annotations
 
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
@@ -12,11 +13,18 @@ from typing import Protocol
 import numpy as np
 import numpy.typing as npt
 
-from accuracy.scores import DROPPED
-from pipeline import Library, run_checkout
+from accuracy.scores import ASIDE, DROPPED
+from pipeline import Knobs, Library, Refined, run_checkout, run_refine
+from umimill.drafts import draft_strides
+from umimill.fates import SettledTable
+from umimill.loading import RowLoader, make_batch
 from umimill.partition import PartitionFile
+from umimill.placing import find_families
+from umimill.plan import read_plan
 
 Integers = npt.NDArray[np.int64]
+# A family that others may have been corrected to.
+ROOT = np.dtype([("key", "<u8"), ("family", "<u8")])
 
 
 @dataclass(frozen=True)
@@ -51,7 +59,10 @@ class Contestant(Protocol):
     name: str
 
     def label(self, task: Task) -> Integers:
-        """Return the cluster of each read, int64[reads], DROPPED where it has none."""
+        """Return the cluster of each read, int64[reads], DROPPED where it has none.
+
+        Clusters from ASIDE on are no molecules, and are not claimed to be any.
+        """
 
     def missing(self) -> str:
         """Return why the tool cannot run here, or nothing."""
@@ -60,7 +71,7 @@ class Contestant(Protocol):
 class ExactKeys:
     """umimill's checkout; a molecule is whatever has one barcode."""
 
-    name = "umimill exact"
+    name = "umimill unique"
 
     def missing(self) -> str:
         """It is always here."""
@@ -68,7 +79,7 @@ class ExactKeys:
 
     def label(self, task: Task) -> Integers:
         """Number the keys of the partition files."""
-        library = Library((("S1", task.layout, None),), {"L001": (task.fastq,)}, name="case")
+        library = make_library(task)
         keys = np.zeros(task.reads, np.uint64)
         found = np.zeros(task.reads, bool)
         for path in run_checkout(library, task.folder):
@@ -81,6 +92,77 @@ class ExactKeys:
         return labels
 
 
+class Corrected:
+    """umimill's default: what refine makes of the families.
+
+    Args:
+        buckets: number of them.
+    """
+
+    name = "umimill"
+
+    def __init__(self, buckets: int = 1) -> None:
+        self.buckets = buckets
+
+    def missing(self) -> str:
+        """It is always here."""
+        return ""
+
+    def label(self, task: Task) -> Integers:
+        """Number the families that stayed; those that are no molecules are set aside."""
+        refined = run_refine(make_library(task), task.folder, Knobs(buckets=self.buckets))
+        roots = np.zeros(task.reads, ROOT)
+        found = np.zeros(task.reads, bool)
+        aside: list[np.ndarray] = []
+        for bucket in range(self.buckets):
+            _find_roots(refined, bucket, roots, found, aside)
+        labels = np.full(task.reads, DROPPED)
+        names, numbers = np.unique(roots[found], return_inverse=True)
+        numbers = numbers.astype(np.int64)
+        numbers += ASIDE * np.isin(names, np.concatenate(aside))[numbers]
+        labels[found] = numbers
+        return labels
+
+
+def make_library(task: Task) -> Library:
+    """Return the library of a task."""
+    return Library((("S1", task.layout, None),), {"L001": (task.fastq,)}, name="case")
+
+
+def _find_roots(
+    refined: Refined, bucket: int, roots: np.ndarray, found: np.ndarray, aside: list[np.ndarray]
+) -> None:
+    """Find the root of each read of a bucket.
+
+    Args:
+        refined: what became of the library.
+        bucket: number of the bucket.
+        roots: ROOT[reads], filled where there is one.
+        found: bool[reads], set there.
+        aside: families that stayed and are no molecules, added to.
+    """
+    plan = read_plan(refined.plan)
+    strides = draft_strides(plan.rows, plan.bases, plan.tile)
+    with ExitStack() as stack:
+        parts = [stack.enter_context(PartitionFile(path)) for path in plan.partitions]
+        loader = RowLoader(parts, *plan.bucket_leaves(bucket))
+        table = stack.enter_context(SettledTable(refined.tables[bucket], refined.fates[bucket]))
+        for settled in table.pieces():
+            families, fates = settled.families, settled.fates
+            own = np.zeros(families.size, ROOT)
+            moved = fates["moved"] == 1
+            own["key"] = np.where(moved, fates["root_key"], families["key"])
+            own["family"] = np.where(moved, fates["root_family"], families["family"])
+            aside.append(own[~moved & (fates["status"] != 0)])
+            for piece in loader.pieces_through(families[-1:].copy()):
+                batch = make_batch([piece], piece.barcode_quality.shape[1])
+                count = batch.hot.size
+                given = np.full(count, -1)
+                chosen = find_families(batch, np.arange(count), given, families, strides)
+                records = batch.hot["record"].astype(np.int64)
+                roots[records], found[records] = own[chosen], True
+
+
 def own_contestants() -> list[Contestant]:
     """Return what umimill can do, the best last."""
-    return [ExactKeys()]
+    return [ExactKeys(), Corrected()]

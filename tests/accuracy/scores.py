@@ -1,6 +1,7 @@
 """A partition of reads into molecules, against the truth. All counts are exact integers.
 
-What is scored is a label a read: equal labels >= 0 are one cluster, DROPPED is none. Reads whose
+What is scored is a label a read: equal labels >= 0 are one cluster, DROPPED is none; a cluster from
+ASIDE on is one too, but none that was found. Reads whose
 payload is partly another clone's (chimeras) belong to two molecules and have no right cluster; they
 count in `found` alone, since a cluster of nothing but chimeras is a molecule that never was.
 
@@ -29,6 +30,8 @@ import numpy.typing as npt
 from accuracy.generate import Truth
 
 DROPPED = -1
+# Clusters from here on are set aside: the tool says that they are no molecules.
+ASIDE = 1 << 40
 Integers = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.bool_]
 
@@ -51,7 +54,7 @@ class Scores:
             a cluster that has most of their reads.
         separated: share of the pairs of molecules with one barcode and different clones that have
             different homes.
-        surplus: clusters found less molecules that are there.
+        surplus: clusters found, without those set aside, less molecules that are there.
         miscount: the same without its sign.
         dropped: share of reads in no cluster, chimeras included.
     """
@@ -95,7 +98,8 @@ def score(truth: Truth, labels: Integers) -> Scores:
     molecule, label = truth.molecule[counted], labels[counted]
     families = _families(truth, molecule, truth.observed[counted], label)
     recall, precision = _merges(families)
-    surplus = np.unique(labels[labels >= 0]).size - truth.barcode.size
+    found = np.unique(labels[(labels >= 0) & (labels < ASIDE)])
+    surplus = found.size - truth.barcode.size
     return Scores(
         ari=adjusted_rand(molecule, label),
         mixed=mixed_share(molecule, label),

@@ -17,67 +17,117 @@ import subprocess
 import sys
 import tempfile
 from pathlib import Path
+from typing import Any
 
 TAGS = ("ACT", "AGA", "GCC", "GGT")
 PATTERN = "aa{}cagtggtatcaacgcagagtNNNNtNNNNtNNNN"
 LAYOUTS = [[f"S{number + 1}", PATTERN.format(tag), None] for number, tag in enumerate(TAGS)]
-STAGES = ("probe", "checkout", "plan", "tally", "assemble", "gather")
+STAGES = (
+    "probe",
+    "checkout",
+    "plan",
+    "tally",
+    "model",
+    "link",
+    "settle",
+    "move",
+    "route",
+    "assemble",
+    "gather",
+)
 COLUMNS = ("corpus", "tool", "stage", "cpu_seconds", "start_seconds", "peak_rss_mb", "wall_seconds")
+
+
+def run_reads(stage: str, reads: Path, folder: Path, meter: Any) -> None:
+    """Does the work of a stage up to plan."""
+    from umimill import checkout, plan, probe
+
+    rows = folder / "rows"
+    if stage == "probe":
+        probe.probe([reads], LAYOUTS, folder / "probe", meter)
+    elif stage == "checkout":
+        part, probes = checkout.Part(0, 0, 1), {"L1": folder / "probe"}
+        checkout.checkout([reads], LAYOUTS, probes, "L1", part, rows, meter)
+    else:
+        plan.plan([rows], 1, folder / "plan", meter)
+
+
+def run_refine(stage: str, folder: Path, meter: Any) -> None:
+    """Does the work of a stage from tally to route."""
+    from umimill import link, model, move, route, settle, tally
+
+    plan, families, tables, settled = (
+        folder / name for name in ("plan", "families", "model", "settled")
+    )
+    edges, queries, outbox = (folder / name for name in ("edges", "queries", "outbox"))
+    if stage == "tally":
+        tally.tally(plan, 0, families, meter)
+    elif stage == "model":
+        model.model(plan, [families], tables, meter)
+    elif stage == "link":
+        link.link(plan, [families], 0, tables, link.Outputs(edges, queries), meter)
+    elif stage == "settle":
+        sources = settle.Sources([families], [edges], [queries])
+        rule = settle.make_rule("posterior", 0.5)
+        settle.settle(plan, sources, tables, rule, settled, meter)
+    elif stage == "move":
+        files = move.Sources(families, edges, settled, tables)
+        move.move(plan, files, 0, move.Outputs(outbox, folder / "fates"), meter)
+    else:
+        route.route(plan, settled, [outbox], folder / "routes", meter)
+
+
+def run_outputs(stage: str, reads: Path, folder: Path, meter: Any) -> None:
+    """Does the work of assemble, or of index and gather."""
+    from umimill import assemble, cells, gather, index, library_tables
+
+    plan, routes, molecules = (folder / name for name in ("plan", "routes", "molecules"))
+    families, fates = folder / "families", folder / "fates"
+    mates = (folder / "mate1", folder / "mate2")
+    if stage == "assemble":
+        sources = assemble.Sources(families, fates, routes)
+        settings = assemble.Settings(cells.Filter(1), floor=1e-4, mates=1)
+        assemble.assemble(plan, sources, 0, settings, mates, molecules, meter)
+        return
+    jobs = [folder / f"{name}.metrics" for name in STAGES[:-1]]
+    wanted = library_tables.LibrarySettings(
+        library="bench",
+        layouts=LAYOUTS,
+        reads={"L1": [str(reads)]},
+        probes={"L1": folder / "probe"},
+        model=folder / "model",
+        buckets=1,
+        parts=1,
+        floor=1e-4,
+        minimum_reads=1,
+    )
+    fragments = index.Fragments(
+        mates=([mates[0]], [mates[1]]), molecules=[molecules], families=[families], fates=[fates]
+    )
+    listed, tables = folder / "index", folder / "metrics"
+    index.index(plan, fragments, routes, jobs, listed, tables, wanted, meter)
+    samples = [row[0] for row in LAYOUTS]
+    fastq = {one: [folder / "samples" / one / f"{one}.fastq.gz"] for one in samples}
+    gather.gather(listed, samples, fastq, folder / "samples", meter)
 
 
 def run_stage(stage: str, reads: Path, folder: Path) -> None:
     """Does the work of one stage; the parent measures this process."""
-    from umimill import (
-        assemble,
-        checkout,
-        gather,
-        index,
-        library_tables,
-        metrics,
-        plan,
-        probe,
-        tally,
-    )
+    from umimill import assemble, checkout, gather, link, metrics, settle, tally
 
-    paths = {name: folder / name for name in ("probe", "rows", "plan", "families", "index")}
-    mates = (folder / "mate1", folder / "mate2")
-    meter = metrics.Meter(stage, "bench", 500)
-    if stage == "probe":
-        probe.probe([reads], LAYOUTS, paths["probe"], meter)
-    elif stage == "checkout":
-        part = checkout.Part(0, 0, 1)
-        probes = {"L1": paths["probe"]}
-        checkout.checkout([reads], LAYOUTS, probes, "L1", part, paths["rows"], meter)
-    elif stage == "plan":
-        plan.plan([paths["rows"]], 1, paths["plan"], meter)
-    elif stage == "tally":
-        tally.tally(paths["plan"], 0, paths["families"], meter)
-    elif stage == "assemble":
-        settings = assemble.Settings(minimum_reads=1, floor=1e-4, mates=1)
-        assemble.assemble(
-            paths["plan"], paths["families"], 0, settings, mates, folder / "molecules", meter
-        )
-    elif stage == "gather":
-        jobs = [folder / f"{name}.metrics" for name in STAGES[:-1]]
-        wanted = library_tables.LibrarySettings(
-            "bench", LAYOUTS, {"L1": [str(reads)]}, {"L1": paths["probe"]}, 1, 1, 1e-4, 1
-        )
-        index.index(
-            paths["plan"],
-            [[mate] for mate in mates],
-            [folder / "molecules"],
-            jobs,
-            paths["index"],
-            folder / "metrics",
-            wanted,
-            meter,
-        )
-        samples = [row[0] for row in LAYOUTS]
-        fastq = {one: [folder / "samples" / one / f"{one}.fastq.gz"] for one in samples}
-        gather.gather(paths["index"], samples, fastq, folder / "samples", meter, minimum_reads=1)
-    if stage != "start":
-        meter.where = {"unit": "L1"} if stage in ("probe", "checkout") else {}
-        meter.write(folder / f"{stage}.metrics", "match")
+    # All jobs import the same, so that one figure is the start-up of each.
+    assert all((assemble, checkout, gather, link, settle, tally))
+    if stage == "start":
+        return
+    where = {"unit": "L1"} if stage in ("probe", "checkout") else {}
+    meter = metrics.Meter(stage, "bench", 500, where=where)
+    if stage in ("probe", "checkout", "plan"):
+        run_reads(stage, reads, folder, meter)
+    elif stage in ("assemble", "gather"):
+        run_outputs(stage, reads, folder, meter)
+    else:
+        run_refine(stage, folder, meter)
+    meter.write(folder / f"{stage}.metrics", "match")
 
 
 def measure(command: list[str]) -> tuple[float, float, float]:
@@ -110,7 +160,7 @@ def umimill_rows(reads: Path, folder: Path) -> list[tuple[object, ...]]:
 
 
 def migec_rows(reads: Path, folder: Path) -> list[tuple[object, ...]]:
-    """Measures `migec checkout` and `migec assemble` of each sample, on one thread."""
+    """Measures `migec checkout`, `refine` and `assemble` of each sample, on one thread."""
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
     sheet = folder / "barcodes.txt"
@@ -122,10 +172,12 @@ def migec_rows(reads: Path, folder: Path) -> list[tuple[object, ...]]:
     rows: list[tuple[object, ...]] = [(reads.name, "migec", "checkout", cpu, start, peak, wall)]
     for sample, _, _ in LAYOUTS:
         source = folder / "c" / f"{sample}.fq.gz"
-        cpu, wall, peak = measure(
-            ["migec", "assemble", str(source), "-o", str(folder / "a"), "-t", "1"]
-        )
-        rows.append((reads.name, "migec", f"assemble {sample}", cpu, start, peak, wall))
+        for stage in ("refine", "assemble"):
+            output = folder / stage
+            command = ["migec", stage, str(source), "-o", str(output), "-t", "1"]
+            cpu, wall, peak = measure(command)
+            rows.append((reads.name, "migec", f"{stage} {sample}", cpu, start, peak, wall))
+            source = next(output.glob(f"{sample}*.f*q.gz"))
     return rows
 
 

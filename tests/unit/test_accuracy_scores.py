@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from accuracy.generate import Truth
 from accuracy.intervals import compare, is_dominated, mean_interval, t_quantile, worse_on
 from accuracy.scores import (
+    ASIDE,
     DIRECTION,
     DROPPED,
     Scores,
@@ -241,6 +242,14 @@ def test_a_cluster_of_chimeras_is_a_molecule_too_many() -> None:
     apart, dropped = score(truth, np.array([0, 0, 1])), score(truth, np.array([0, 0, DROPPED]))
     assert (apart.ari, apart.surplus) == (1, 1)
     assert (dropped.ari, dropped.surplus) == (1, 0)
+
+
+def test_what_is_set_aside_is_a_cluster_but_was_not_found() -> None:
+    case = make_truth([(0, 5, 5), (0, 5, 5), (0, 6, 5), (1, 7, 7)])
+    claimed, aside = (score(case, np.array([0, 0, label, 1])) for label in (2, ASIDE + 2))
+    assert (claimed.surplus, aside.surplus) == (1, 0)
+    assert claimed.ari == aside.ari < 1
+    assert aside.dropped == 0
 
 
 def test_rand_index_of_many_reads_does_not_overflow() -> None:

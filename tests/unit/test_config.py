@@ -54,8 +54,12 @@ def test_sheets_become_libraries() -> None:
         parts=1,
         min_reads=1,
         min_umi_quality=0,
+        placement="auto",
+        refine_method="posterior",
+        min_posterior=0.5,
         floor=1e-4,
         unmatched=False,
+        suspects=False,
         keep_intermediates=True,
     )
     assert [library.paired for library in load().libraries] == [False, True]
@@ -71,6 +75,11 @@ def test_sheets_become_libraries() -> None:
         ("parts", "256", "parts", 256),
         ("min_reads", "2", "min_reads", 2),
         ("min_umi_quality", 93, "min_umi_quality", 93),
+        ("placement", "tile", "placement", "tile"),
+        ("refine_method", "unique", "refine_method", "unique"),
+        ("refine_method", " Posterior ", "refine_method", "posterior"),
+        ("min_posterior", "0.99", "min_posterior", 0.99),
+        ("min_posterior", 0.5, "min_posterior", 0.5),
         ("floor", "rt", "floor", 1e-4),
         ("floor", "Medium", "floor", 1e-5),
         ("floor", "high", "floor", 1e-6),
@@ -84,6 +93,10 @@ def test_sheets_become_libraries() -> None:
         ("outputs", "Unmatched, unmatched", "unmatched", True),
         ("outputs", "unmatched, ,", "unmatched", True),
         ("outputs", ["unmatched"], "unmatched", True),
+        ("outputs", ["unmatched"], "suspects", False),
+        ("outputs", "suspects", "suspects", True),
+        ("outputs", "suspects", "unmatched", False),
+        ("outputs", "unmatched,Suspects", "suspects", True),
         ("keep_intermediates", False, "keep_intermediates", False),
         ("keep_intermediates", "FALSE", "keep_intermediates", False),
         ("keep_intermediates", "true", "keep_intermediates", True),
@@ -98,6 +111,9 @@ def test_values_are_understood(key: str, given: Any, field: str, value: Any) -> 
 BUCKETS = "give auto or a whole number from 1 to 4,096"
 FLOOR = "give rt, medium, high or a number from 1e-09 to 0.1"
 PARTS = "give a whole number from 1 to 256"
+METHODS = "give posterior, unique, directional, adjacency, cluster, percentile"
+POSTERIOR = "give a number from 0.5 to below 1"
+OUTPUTS = "give a list of these: unmatched, suspects"
 
 
 @pytest.mark.parametrize(
@@ -129,6 +145,23 @@ PARTS = "give a whole number from 1 to 256"
             {"min_umi_quality": 94},
             "config, key min_umi_quality: '94' is not allowed; give a whole number from 0 to 93",
         ),
+        (
+            {"placement": "offset"},
+            "config, key placement: 'offset' is not allowed; give auto, fixed, tile",
+        ),
+        (
+            {"refine_method": "directed"},
+            f"config, key refine_method: 'directed' is not allowed; {METHODS}",
+        ),
+        ({"refine_method": None}, f"config, key refine_method: is empty; {METHODS}"),
+        ({"min_posterior": 0.49}, f"config, key min_posterior: '0.49' is not allowed; {POSTERIOR}"),
+        ({"min_posterior": "1"}, f"config, key min_posterior: '1' is not allowed; {POSTERIOR}"),
+        ({"min_posterior": 95}, f"config, key min_posterior: '95' is not allowed; {POSTERIOR}"),
+        ({"min_posterior": "nan"}, f"config, key min_posterior: 'nan' is not allowed; {POSTERIOR}"),
+        (
+            {"min_posterior": "high"},
+            f"config, key min_posterior: 'high' is not allowed; {POSTERIOR}",
+        ),
         ({"floor": 0}, f"config, key floor: '0' is not allowed; {FLOOR}"),
         ({"floor": "0.2"}, f"config, key floor: '0.2' is not allowed; {FLOOR}"),
         ({"floor": "low"}, f"config, key floor: 'low' is not allowed; {FLOOR}"),
@@ -137,11 +170,11 @@ PARTS = "give a whole number from 1 to 256"
         ({"floor": float("-inf")}, f"config, key floor: '-inf' is not allowed; {FLOOR}"),
         (
             {"outputs": "unmatched,reads"},
-            "config, key outputs: 'reads' is not allowed; give a list of these: unmatched",
+            f"config, key outputs: 'reads' is not allowed; {OUTPUTS}",
         ),
         (
             {"outputs": 3},
-            "config, key outputs: '3' is not allowed; give a list of these: unmatched",
+            f"config, key outputs: '3' is not allowed; {OUTPUTS}",
         ),
         (
             {"keep_intermediates": "yes"},
@@ -154,7 +187,8 @@ PARTS = "give a whole number from 1 to 256"
         (
             {7: 3},
             "config, key 7: not known; the keys are units, samples, buckets, parts, min_reads, "
-            "min_umi_quality, floor, outputs, keep_intermediates",
+            "min_umi_quality, placement, refine_method, min_posterior, floor, outputs, "
+            "keep_intermediates",
         ),
         (
             {"units": "no.tsv"},

@@ -15,12 +15,13 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pytest
 
-from pipeline import Library, Run, read_consensus, run_pipeline
+from pipeline import Library, Record, Run, read_consensus, run_pipeline
 from umimill.simulate import Simulation, SimulationParameters, simulate, write_simulation
 
 SEED = 2
@@ -82,16 +83,26 @@ class Demo:
     run: Run
     truth: Truth
 
+    def rows(self) -> list[dict[str, Any]]:
+        """Return the rows of all molecules tables."""
+        samples = self.run.library.samples
+        return [row for sample in samples for row in self.run.molecules(sample)]
+
     def reads_of_keys(self) -> dict[Key, int]:
-        """Return the reads of each molecule in the tables."""
-        return {
-            (sample, row["umi"]): row["reads"]
-            for sample in self.run.library.samples
-            for row in self.run.molecules(sample)
-        }
+        """Return the reads of each key in the tables."""
+        sizes: Counter[Key] = Counter()
+        for row in self.rows():
+            sizes[row["sample"], row["umi"]] += row["reads"]
+        return dict(sizes)
 
 
-def make_demo(parameters: SimulationParameters, folder: Path, *, floor: float = 1e-4) -> Demo:
+def make_demo(
+    parameters: SimulationParameters,
+    folder: Path,
+    *,
+    floor: float = 1e-4,
+    method: str = "posterior",
+) -> Demo:
     """Simulate a library, run it, and find out which reads were refused."""
     simulation = simulate(parameters)
     write_simulation(simulation, folder)
@@ -101,6 +112,7 @@ def make_demo(parameters: SimulationParameters, folder: Path, *, floor: float = 
         {"L001": (folder / "demo_R1.fastq.gz",)},
         name="demo",
         floor=floor,
+        method=method,
     )
     run = run_pipeline(library, folder / "run")
     unmatched = gzip.decompress(run.outputs["unmatched/demo/demo.unmatched.fastq.gz"].read_bytes())
@@ -115,16 +127,42 @@ def demo(tmp_path_factory: pytest.TempPathFactory) -> Demo:
     return make_demo(SimulationParameters(seed=SEED), tmp_path_factory.mktemp("demo"))
 
 
-def own_sequences(demo: Demo) -> Sequences:
-    """Return the consensus of each key with enough reads, keys of two molecules aside."""
-    sizes = demo.reads_of_keys()
+@pytest.fixture(scope="module")
+def exact(tmp_path_factory: pytest.TempPathFactory) -> Demo:
+    """The same library with nothing corrected or judged."""
+    parameters = SimulationParameters(seed=SEED)
+    return make_demo(parameters, tmp_path_factory.mktemp("exact"), method="unique")
+
+
+def own_records(demo: Demo) -> dict[Key, Record]:
+    """Return the consensus of each key with enough reads, keys of two molecules aside.
+
+    The first molecule of a key, which is the largest, stands for it.
+    """
+    sizes = {row["molecule_id"]: (row["n"], row["reads"]) for row in demo.rows()}
     found = {}
     for sample in demo.run.library.samples:
         for record in demo.run.records(sample):
             key = (sample, record.tags["RX"])
-            if sizes[key] >= LEAST_READS and key not in demo.truth.collided:
-                found[key] = record.bases
+            number, reads = sizes[record.name]
+            if number == 1 and reads >= LEAST_READS and key not in demo.truth.collided:
+                found[key] = record
     return found
+
+
+def own_sequences(demo: Demo) -> Sequences:
+    """Return the bases of own_records."""
+    return {key: record.bases for key, record in own_records(demo).items()}
+
+
+def is_toss(record: Record, expected: str) -> bool:
+    """Whether a record is wrong where two bases have equal votes, and there alone."""
+    wrong = [
+        quality
+        for base, quality, other in zip(record.bases, record.qualities, expected, strict=False)
+        if base != other
+    ]
+    return bool(wrong) and max(wrong) <= 3
 
 
 def share(hits: Iterable[bool]) -> float:
@@ -136,19 +174,49 @@ def share(hits: Iterable[bool]) -> float:
 # -- what became of the reads --------------------------------------------------------------------
 
 
-def test_every_exact_key_is_one_record(demo: Demo) -> None:
-    sizes = demo.reads_of_keys()
+def test_each_family_is_a_record_by_method_unique(exact: Demo) -> None:
+    sizes, truth = exact.reads_of_keys(), exact.truth
     names = [
-        record.name for sample in demo.run.library.samples for record in demo.run.records(sample)
+        record.name for sample in exact.run.library.samples for record in exact.run.records(sample)
     ]
-    assert len(set(names)) == len(names) == len(sizes)
-    assert set(names) == {f"{sample}.{umi}" for sample, umi in sizes}
+    rows = exact.rows()
+    assert sorted(names) == sorted(row["molecule_id"] for row in rows)
+    assert len(set(names)) == len(names)
+    assert {row["status"] for row in rows} == {"molecule"}
+    # A key has several where its reads are not alike: chimeras, and shifted reads.
+    simulation = truth.simulation
+    odd = simulation.read_is_chimera | (simulation.read_shift != 0)
+    mixed = {key for key, reads in truth.reads.items() if odd[reads].any()}
+    split = {(row["sample"], row["umi"]) for row in rows if row["n"] > 1}
+    assert len(split) > 50
+    assert len(split - mixed - truth.collided) <= 0.1 * len(split)
     # In doubt are reads whose tag was read as another sample's, and a foreign one.
-    truth = {key: len(reads) for key, reads in demo.truth.reads.items()}
-    moved = sum(abs(sizes.get(key, 0) - truth.get(key, 0)) for key in sizes.keys() | truth.keys())
-    assert moved <= 0.001 * demo.run.total("checkout", "reads")
-    whole = [key for key in demo.truth.molecules if sizes.get(key) == truth.get(key)]
-    assert len(whole) >= 0.99 * len(demo.truth.molecules)
+    counts = {key: len(reads) for key, reads in truth.reads.items()}
+    moved = sum(abs(sizes.get(key, 0) - counts.get(key, 0)) for key in sizes.keys() | counts.keys())
+    assert moved <= 0.001 * exact.run.total("checkout", "reads")
+    whole = [key for key in truth.molecules if sizes.get(key) == counts.get(key)]
+    assert len(whole) >= 0.99 * len(truth.molecules)
+
+
+def test_molecules_are_those_that_were_made(demo: Demo, exact: Demo) -> None:
+    """Their number is that of the molecules with a read, and nearly each is one of them."""
+    truth, simulation = demo.truth, demo.truth.simulation
+    names = simulation.parameters.samples
+    held = np.unique(simulation.read_molecule[~truth.refused & ~simulation.read_is_foreign])
+    made = Counter(
+        (names[simulation.molecule_sample[one]], simulation.molecule_umi[one].tobytes().decode())
+        for one in held.tolist()
+    )
+    rows = [row for row in demo.rows() if row["status"] == "molecule"]
+    found = Counter((row["sample"], row["umi"]) for row in rows)
+    said = (
+        f"{len(rows):,} molecules of {held.size:,} with a read, {len(exact.rows()):,} families; "
+        f"{(found - made).total()} are none, {(made - found).total()} are missing"
+    )
+    assert abs(len(rows) - held.size) <= 0.01 * held.size, said
+    assert (found - made).total() <= 0.02 * held.size, said
+    assert (made - found).total() <= 0.02 * held.size, said
+    assert len(exact.rows()) > 1.1 * held.size, said
 
 
 def test_foreign_reads_are_refused_and_odd_ones_kept(demo: Demo) -> None:
@@ -175,8 +243,14 @@ def test_the_books_close(demo: Demo) -> None:
     assert by_stage["checkout"] == reads
     assert assigned == reads - demo.truth.refused.sum()
     assert by_stage["plan"] == by_stage["tally"] == by_stage["assemble"] == assigned
+    assert by_stage["settle"] == assigned
+    assert demo.run.total("settle", "corrected_families") > 500
     assert sum(demo.reads_of_keys().values()) == assigned
-    assert by_stage["gather"] == len(demo.reads_of_keys())
+    kept = [row for row in demo.rows() if row["status"] == "molecule"]
+    assert by_stage["gather"] == len(kept) < len(demo.rows())
+    assert sum(row["reads"] for row in kept) == sum(
+        demo.run.line("voted", sample, "assemble") for sample in demo.run.library.samples
+    )
 
 
 # -- sequences -----------------------------------------------------------------------------------
@@ -261,11 +335,30 @@ def run_migec(demo: Demo, folder: Path) -> Sequences:
     return found
 
 
-def test_no_worse_than_migec(demo: Demo, tmp_path: Path) -> None:
-    peer, own = run_migec(demo, tmp_path), own_sequences(demo)
+@pytest.fixture(scope="module")
+def migec_sequences(demo: Demo, tmp_path_factory: pytest.TempPathFactory) -> Sequences:
+    return run_migec(demo, tmp_path_factory.mktemp("migec"))
+
+
+@pytest.mark.parametrize("method", ["unique", "posterior"])
+def test_no_worse_than_migec(
+    method: str, migec_sequences: Sequences, request: pytest.FixtureRequest
+) -> None:
+    demo: Demo = request.getfixturevalue("exact" if method == "unique" else "demo")
+    peer, own = migec_sequences, own_sequences(demo)
     truth = {key: demo.truth.template_of(key) for key in own.keys() & peer.keys()}
-    assert len(truth) >= 0.99 * max(len(own), len(peer)) > 3000
+    # Correction brings molecules of two reads to three, so there are more.
+    most = max(len(own), len(peer)) if method == "unique" else len(peer)
+    assert len(truth) >= 0.99 * most > 3000
+    assert len(own) > 1.01 * len(peer) or method == "unique"
     whole = [share(found[key] == truth[key] for key in truth) for found in (own, peer)]
+    if method == "posterior":
+        # A read that was moved may bring a column to equal votes: there it is a toss for the one,
+        # and the other has a read less.
+        records = own_records(demo)
+        tosses = [key for key in truth if is_toss(records[key], truth[key][: len(peer[key])])]
+        assert len(tosses) <= 0.001 * len(truth)
+        truth = {key: expected for key, expected in truth.items() if key not in tosses}
     # It cuts a molecule at its shortest read: beside it, over the bases that it gives. There the
     # two differ only where bases have equal votes, a toss that one in 2,000 consensuses meets.
     common = [

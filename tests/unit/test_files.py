@@ -80,6 +80,7 @@ def test_names_of_outputs() -> None:
     ]
     assert table_files("S1") == [
         "results/samples/S1/S1.molecules.parquet",
+        "results/samples/S1/S1.families.parquet",
         "results/samples/S1/S1.sizes.tsv",
         "results/samples/S1/S1.ledger.tsv",
     ]

@@ -10,9 +10,11 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
+from bucket_fixture import run_assemble, run_buckets, run_index, run_refine
 from stage_fixture import (
     fastq_text,
     files_below,
+    key_text,
     library_of,
     new_meter,
     place,
@@ -20,13 +22,11 @@ from stage_fixture import (
     random_reads,
     read_records,
     refusal,
-    run_buckets,
     run_checkout,
-    run_index,
     run_plan,
     write_fastq,
 )
-from umimill.assemble import Settings, assemble
+from umimill import fates
 from umimill.blockfile import BlockFile, BlockWriter
 from umimill.errors import UmimillError
 from umimill.files import read_json, write_json
@@ -104,13 +104,13 @@ def test_table_has_the_same_bytes_each_time(tmp_path: Path) -> None:
     library = library_of(tmp_path, [("S1", "^ACGTNNNNNN", None)], reads)
     plan = run_plan(library, run_checkout(library)[0], 1)
     written = set()
-    for table_bytes in (None, 1, 3000) * 3:
+    for tally_bytes in (None, 1, 3000) * 3:
         junk = [np.full(50_000 + 1000 * n, 0xAB, np.uint8) for n in range(40)]
         del junk
-        tally(plan, 0, tmp_path / "a", new_meter("tally"), table_bytes=table_bytes)
+        tally(plan, 0, tmp_path / "a", new_meter("tally"), batch_bytes=tally_bytes)
         written.add((tmp_path / "a").read_bytes())
         with BlockFile(tmp_path / "a") as file:
-            assert not file.read("families")["padding"].any()
+            assert not file.read("draws")["padding"].any()
     assert len(written) == 1
 
 
@@ -119,15 +119,15 @@ def test_gather_that_fails_leaves_no_file_of_the_sample(tmp_path: Path) -> None:
     library = library_of(tmp_path, [("S1", "^ACGTNNNNNN", None)], reads)
     partitions, metrics = run_checkout(library)
     plan = run_plan(library, partitions, 1)
-    files, more = run_buckets(library, plan)
-    index = run_index(library, plan, files, metrics + more)
+    made, more = run_buckets(library, plan)
+    index = run_index(library, made, metrics + more)
     changed = read_json(index)
     changed["samples"][0]["molecules"] *= 2
     write_json(index, changed)
     out = tmp_path / "samples"
     fastq = {"S1": [out / "S1" / "S1.consensus.fastq.gz"]}
     with pytest.raises(UmimillError, match="out of order"):
-        gather(index, ["S1"], fastq, out, new_meter("gather"), minimum_reads=1)
+        gather(index, ["S1"], fastq, out, new_meter("gather"))
     assert not files_below(out)
 
 
@@ -152,11 +152,11 @@ def test_cell_and_umi_of_equal_total_length(tmp_path: Path) -> None:
         library = library_of(tmp_path / str(parts), layouts, reads)
         partitions, metrics = run_checkout(library, parts=parts, record_block=1)
         plan = run_plan(library, partitions, 1)
-        files, more = run_buckets(library, plan)
-        index = run_index(library, plan, files, metrics + more)
+        made, more = run_buckets(library, plan)
+        index = run_index(library, made, metrics + more)
         out = library.folder / "out"
         fastq = {"S1": [out / "a.fastq.gz"]}
-        gather(index, ["S1"], fastq, out, new_meter("gather"), minimum_reads=1)
+        gather(index, ["S1"], fastq, out, new_meter("gather"))
         table = pq.read_table(out / "S1" / "S1.molecules.parquet")
         found.append(list(zip(table["cell"].to_pylist(), table["umi"].to_pylist(), strict=True)))
     assert found[0] == found[1]
@@ -177,22 +177,33 @@ def test_molecule_below_the_filter_that_does_not_fit(tmp_path: Path) -> None:
     reads = [(b"r%d" % n, b"ACGTAC" + b"A" * 1000, b"I" * 1006) for n in range(3)]
     library = library_of(tmp_path, [("S1", "^NNNNNN", None)], reads)
     plan = run_plan(library, run_checkout(library)[0], 1)
-    tally(plan, 0, tmp_path / "families", new_meter("tally"))
+    made = run_refine(plan, tmp_path / "buckets")
     written = []
     for batch_bytes in (None, 1):
-        outputs = (tmp_path / "mate1", tmp_path / "mate2")
-        assemble(
-            plan,
-            tmp_path / "families",
-            0,
-            Settings(5, 1e-4, 1),
-            outputs,
-            tmp_path / "molecules",
-            new_meter("assemble"),
-            batch_bytes=batch_bytes,
-        )
-        written.append((tmp_path / "molecules").read_bytes())
+        run_assemble(made, 0, minimum_reads=5, batch_bytes=batch_bytes)
+        written.append(made.files[0]["molecules"].read_bytes())
     assert written[0] == written[1]
+
+
+def test_move_passes_over_families_without_corrections(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Rows of the families before the first corrected one were taken for rows without a family."""
+    monkeypatch.setattr(fates, "READ_FAMILIES", 2)
+    payload = random_bases(np.random.default_rng(3), 60)
+    umis = [b"AAAAAA", b"ACACAC", b"CCCCCC", b"GAGAGA", b"GGGGGG", b"TCTCTC", b"TTTTTT"]
+    # Two reads of 400 say T for the last base.
+    held = [umi for umi in umis for _ in range(400)] + [b"TTTTTG"] * 2
+    held += [b"GGGGGC"] * 2
+    reads = [(b"%d" % n, umi + payload, b"5" * 66) for n, umi in enumerate(held)]
+    library = library_of(tmp_path, [("S1", "^NNNNNN", None)], reads)
+    plan = run_plan(library, run_checkout(library)[0], 1)
+    made = run_refine(plan, tmp_path / "buckets", method="posterior")
+    run_assemble(made, 0)
+    with BlockFile(made.files[0]["molecules"]) as file:
+        molecules = file.read("molecules")
+    assert [key_text(int(key), 6).encode() for key in molecules["key"]] == umis
+    assert molecules["reads"].tolist() == [400, 400, 400, 400, 402, 400, 402]
 
 
 def test_flipped_length_of_a_small_file(tmp_path: Path) -> None:

@@ -15,6 +15,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from bucket_fixture import run_buckets, run_index
 from stage_fixture import (
     Library,
     all_rows,
@@ -23,17 +24,15 @@ from stage_fixture import (
     ledger,
     new_meter,
     random_reads,
-    run_buckets,
     run_checkout,
-    run_index,
     run_plan,
     slow_settings,
     write_fastq,
 )
 from umimill import tables
-from umimill.assemble import MOLECULE
 from umimill.bgzf import EOF_BLOCK, compress_records
 from umimill.blockfile import BlockWriter
+from umimill.cells import MOLECULE
 from umimill.errors import UmimillError
 from umimill.files import read_json, write_json
 from umimill.gather import append_pieces, gather, write_molecules, write_sizes
@@ -56,7 +55,7 @@ def gathered(library: Library, index: Path, folder: Path) -> list[dict[str, Any]
         sample: [folder / sample / f"{sample}.{mate}.fastq.gz" for mate in range(library.mates)]
         for sample in ("S1", "S2", "S3")
     }
-    gather(index, list(fastq), fastq, folder, meter, minimum_reads=MINIMUM)
+    gather(index, list(fastq), fastq, folder, meter)
     return [meter.result("write")]
 
 
@@ -64,21 +63,26 @@ def chain(library: Library, partitions: list[Path], buckets: int, home: Path) ->
     """Run the stages between checkout and gather; return the index."""
     library = Library(home, library.layouts, library.units)
     plan = run_plan(library, partitions, buckets)
-    files, metrics = run_buckets(library, plan, minimum_reads=MINIMUM)
+    made, metrics = run_buckets(library, plan, minimum_reads=MINIMUM)
     jobs = read_json(partitions[0].parents[2] / "jobs.json")
     # Only the probe of the first folder has run.
     (home / "probe").symlink_to(partitions[0].parents[2] / "probe")
-    return run_index(library, plan, files, jobs + metrics, minimum_reads=MINIMUM)
+    return run_index(library, made, jobs + metrics, minimum_reads=MINIMUM)
 
 
-def make_library(folder: Path, mates: int) -> tuple[Library, list[Path]]:
+def make_library(folder: Path, mates: int, templates: int) -> tuple[Library, list[Path]]:
+    """Make two units whose reads of one UMI are of so many templates."""
     rng = np.random.default_rng(1)
-    units = {}
-    for unit in ("u1", "u2"):
-        reads = random_reads(rng, 4000, [b"ACGT", b"TTGC"], umis=600)
-        units[unit] = [write_fastq(folder / f"{unit}_1.fq", reads)]
+    units: dict[str, list[Path]] = {"u1": [], "u2": []}
+    reads = random_reads(
+        rng, 8000, [b"ACGT", b"TTGC"], umis=600, shortest=30, length=44, templates=templates
+    )
+    for number, unit in enumerate(units):
+        own = reads[4000 * number : 4000 * (number + 1)]
+        units[unit].append(write_fastq(folder / f"{unit}_1.fq", own))
         if mates == 2:
-            second = [(name, bases[::-1], qualities[::-1]) for name, bases, qualities in reads]
+            other = bytes.maketrans(b"ACGT", b"CATG")
+            second = [(name, bases.translate(other), qualities) for name, bases, qualities in own]
             units[unit].append(write_fastq(folder / f"{unit}_2.fq", second))
     library = Library(folder, LAYOUTS, units)
     partitions, metrics = run_checkout(library)
@@ -86,31 +90,51 @@ def make_library(folder: Path, mates: int) -> tuple[Library, list[Path]]:
     return library, partitions
 
 
-@pytest.fixture(scope="module", params=[1, 2], ids=["single", "paired"])
+@pytest.fixture(
+    scope="module", params=[(1, 1), (2, 1), (1, 2)], ids=["single", "paired", "two_a_key"]
+)
 def outputs(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Any:
     """The library, its molecules by sample, and what each number of buckets gave."""
     folder = tmp_path_factory.mktemp("gather")
-    library, partitions = make_library(folder, request.param)
+    library, partitions = make_library(folder, *request.param)
     found = {}
     for buckets in (1, 2, 7):
         index = chain(library, partitions, buckets, folder / f"{buckets}")
         found[buckets] = (index, gathered(library, index, folder / f"{buckets}" / "samples"))
-    return library, molecules_of(partitions), found
+    molecules = molecules_of(partitions)
+    several = sum(len(sizes) > 1 for one in molecules for sizes in one.values())
+    assert (several > 200) == (request.param[1] > 1)
+    return library, molecules, found
 
 
-def molecules_of(partitions: Sequence[Path]) -> list[dict[tuple[str, str], int]]:
-    """Count the reads of each (cell, UMI) of each sample."""
-    found: list[Counter[tuple[str, str]]] = [Counter(), Counter(), Counter()]
+def molecules_of(partitions: Sequence[Path]) -> list[dict[tuple[str, str], list[int]]]:
+    """Count the reads of each template of each (cell, UMI) of each sample, the most first."""
+    found: list[dict[tuple[str, str], Counter[str]]] = [{}, {}, {}]
     for row, times in all_rows(partitions).items():
-        found[row[0]][row[1][: row[2]], row[1][row[2] :]] += times
-    return [dict(sorted(counts.items())) for counts in found]
+        key = row[1][: row[2]], row[1][row[2] :]
+        # Templates are random: eight bases tell them apart.
+        found[row[0]].setdefault(key, Counter())[row[7][0][0][:8]] += times
+    return [
+        {key: sorted(sizes.values(), reverse=True) for key, sizes in sorted(one.items())}
+        for one in found
+    ]
+
+
+def names_of(sample: str, molecules: Mapping[tuple[str, str], list[int]]) -> list[tuple[str, int]]:
+    """Return the name and the reads of each molecule."""
+    return [
+        (".".join([part for part in (sample, *key) if part] + several * [str(number)]), reads)
+        for key, sizes in molecules.items()
+        for several in [int(len(sizes) > 1)]
+        for number, reads in enumerate(sizes, 1)
+    ]
 
 
 def test_bytes_do_not_depend_on_buckets(outputs: Any) -> None:
     _, _, found = outputs
     folders = [index.parent / "samples" for index, _ in found.values()]
     names = files_below(folders[0])
-    assert len(names) == 3 * (3 + outputs[0].mates)
+    assert len(names) == 3 * (4 + outputs[0].mates)
     for folder in folders[1:]:
         assert files_below(folder) == names
         for name in names:
@@ -128,9 +152,8 @@ def test_fastq_is_in_key_order(outputs: Any) -> None:
     library, counts, found = outputs
     folder = found[7][0].parent / "samples"
     for number, sample in enumerate(("S1", "S2", "S3")):
-        molecules = counts[number]
-        kept = {key: reads for key, reads in molecules.items() if reads >= MINIMUM}
-        names = [f"@{'.'.join(part for part in (sample, *key) if part)}" for key in kept]
+        kept = [name for name, reads in names_of(sample, counts[number]) if reads >= MINIMUM]
+        names = [f"@{name}" for name in kept]
         for mate in range(library.mates):
             data = (folder / sample / f"{sample}.{mate}.fastq.gz").read_bytes()
             assert data.endswith(EOF_BLOCK)
@@ -148,16 +171,19 @@ def test_molecules_table(outputs: Any) -> None:
         assert table.schema.equals(tables.MOLECULES)
         assert table.schema.metadata == {b"umimill.table": b"molecules", b"umimill.schema": b"1"}
         molecules = counts[number]
-        found_keys = zip(*(table[name].to_pylist() for name in ("cell", "umi")), strict=True)
-        assert [(cell or "", umi) for cell, umi in found_keys] == list(molecules)
+        named = names_of(sample, molecules)
+        found_keys = zip(*(table[name].to_pylist() for name in ("cell", "umi", "n")), strict=True)
+        assert [(cell or "", umi, n) for cell, umi, n in found_keys] == [
+            (*key, place + 1) for key, sizes in molecules.items() for place in range(len(sizes))
+        ]
         reads = table["reads"].to_pylist()
-        assert reads == list(molecules.values())
+        assert reads == [reads for _, reads in named]
+        assert table["families"].to_pylist() == [1] * len(reads)
         assert set(table["sample"].to_pylist()) <= {sample}
         assert set(table["status"].to_pylist()) <= {"molecule"}
         assert (table["cell"].null_count == 0) == (sample != "S1")
         assert table["length_2"].null_count == (len(reads) if library.mates == 1 else 0)
-        ids = [".".join(part for part in (sample, *key) if part) for key in molecules]
-        assert table["molecule_id"].to_pylist() == ids
+        assert table["molecule_id"].to_pylist() == [name for name, _ in named]
         flags = ["" if count >= MINIMUM else "below_min_reads" for count in reads]
         assert table["flags"].to_pylist() == flags
         # What is not called has no quality.
@@ -175,7 +201,7 @@ def test_sizes_and_ledger(outputs: Any) -> None:
         # MultiQC finds the table by this text.
         assert head == "family_size\tcount\tfraction\tfraction_gt_or_eq_family_size"
         rows = [tuple(map(float, line.split("\t"))) for line in lines]
-        sizes = Counter(counts[number].values())
+        sizes = Counter(size for held in counts[number].values() for size in held)
         assert [(size, count) for size, count, _, _ in rows] == sorted(sizes.items())
         if rows:
             assert sum(fraction for _, _, fraction, _ in rows) == pytest.approx(1, abs=1e-5)
@@ -213,8 +239,7 @@ def test_fragments_out_of_order_are_noticed(outputs: Any, tmp_path: Path) -> Non
         # Twice the same, and turned round where the sample has several fragments.
         for pieces in [own * 2] + [own[::-1]] * (len(own) > 1):
             with pytest.raises(UmimillError) as caught:
-                write_molecules(entry | {"molecules": pieces}, tmp_path / "a.parquet", paired=False,
-                                minimum_reads=1)  # fmt: skip
+                write_molecules(entry | {"molecules": pieces}, tmp_path / "a", paired=False)
             assert str(caught.value) == (
                 f"sample {entry['sample']}: molecules are out of order; delete results/assemble "
                 "and run again"
@@ -248,8 +273,7 @@ def test_damaged_fragment_leaves_nothing(outputs: Any, tmp_path: Path, kind: str
         if kind == "mate1":
             append_pieces(pieces, tmp_path / "out" / "a.fastq.gz")
         else:
-            write_molecules(entry | {"molecules": pieces}, tmp_path / "out" / "a", paired=False,
-                            minimum_reads=1)  # fmt: skip
+            write_molecules(entry | {"molecules": pieces}, tmp_path / "out" / "a", paired=False)
     assert not files_below(tmp_path / "out")
 
 
@@ -285,6 +309,8 @@ def made_molecules(count: int) -> Array:
     rows["quality_sum_1"] = rows["length_1"] * rng.integers(2, 40, count).astype(np.uint64)
     rows["error_sum"] = rng.integers(0, 1 << 50, count)
     rows["depth_max"] = rows["reads"]
+    rows["families"] = 1
+    rows["kept"] = rows["reads"] >= 3
     return rows
 
 
@@ -298,7 +324,7 @@ def write_pieces(rows: Array, bounds: Sequence[int], folder: Path) -> Path:
         pieces.append((str(path), 5, 5 + stop - start))
     output = folder / "S1.molecules.parquet"
     entry: Mapping[str, Any] = {"sample": "S1", "molecules": pieces}
-    records = write_molecules(entry, output, paired=False, minimum_reads=3)
+    records = write_molecules(entry, output, paired=False)
     assert records == (rows["reads"] >= 3).sum()
     return output
 

@@ -10,30 +10,33 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from bucket_fixture import ASSEMBLE_LINES, Buckets, run_buckets, run_index, settings
 from stage_fixture import (
     Library,
     all_rows,
     files_below,
     random_reads,
-    run_buckets,
     run_checkout,
-    run_index,
     run_plan,
-    settings,
     slow_settings,
     write_fastq,
 )
 from umimill.blockfile import BlockFile
 from umimill.errors import UmimillError
-from umimill.files import read_json
-from umimill.index import check_books
+from umimill.files import read_json, write_json
+from umimill.index import check_books, check_outcomes, check_rows
 from umimill.layout import sample_layouts
-from umimill.library_tables import chance_matches, median_size, provenance, sample_summary
+from umimill.library_tables import (
+    barcode_summary,
+    chance_matches,
+    median_size,
+    provenance,
+    sample_summary,
+)
 from umimill.plan import Plan, read_plan
 
 LAYOUTS = [
@@ -43,6 +46,7 @@ LAYOUTS = [
 ]
 SAMPLES = ("S1", "S2", "S3")
 MINIMUM = 2
+BOOKS = ("checkout", "tally", "settle", "assemble")
 
 
 class Run(NamedTuple):
@@ -50,7 +54,7 @@ class Run(NamedTuple):
 
     library: Library
     plan_path: Path
-    files: list[dict[str, Path]]
+    made: Buckets
     metrics: list[dict[str, Any]]
     sizes: list[Counter[int]]
 
@@ -60,8 +64,9 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
     folder = tmp_path_factory.mktemp("index")
     rng = np.random.default_rng(1)
     units = {}
-    for unit in ("u1", "u2"):
-        reads = random_reads(rng, 3000, [b"ACGT", b"TTGC", b"CATG"], umis=300)
+    # Reads of a UMI are alike: each key is one molecule.
+    drawn = random_reads(rng, 6000, [b"ACGT", b"TTGC", b"CATG"], umis=300, templates=1)
+    for unit, reads in (("u1", drawn[:3000]), ("u2", drawn[3000:])):
         name = reads[0][0]
         # One of each line of the ledger that is not made by chance.
         reads[:3] = [
@@ -73,17 +78,17 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
     library = Library(folder, LAYOUTS, units)
     partitions, metrics = run_checkout(library, parts=2, record_block=500)
     plan_path = run_plan(library, partitions, 3)
-    files, more = run_buckets(library, plan_path, minimum_reads=MINIMUM)
+    made, more = run_buckets(library, plan_path, minimum_reads=MINIMUM)
     families: list[Counter[str]] = [Counter() for _ in SAMPLES]
     for row, times in all_rows(partitions).items():
         families[row[0]][row[1]] += times
     sizes = [Counter(one.values()) for one in families]
-    return Run(library, plan_path, files, metrics + more, sizes)
+    return Run(library, plan_path, made, metrics + more, sizes)
 
 
 @pytest.fixture(scope="module")
 def indexed(run: Run) -> dict[str, Any]:
-    path = run_index(run.library, run.plan_path, run.files, run.metrics, minimum_reads=MINIMUM)
+    path = run_index(run.library, run.made, run.metrics, minimum_reads=MINIMUM)
     found: dict[str, Any] = read_json(path)
     return found
 
@@ -91,38 +96,32 @@ def indexed(run: Run) -> dict[str, Any]:
 # -- the books -------------------------------------------------------------------------------------
 
 
-def hash_sums(files: Sequence[dict[str, Path]]) -> npt.NDArray[np.uint64]:
-    total = np.zeros(3, np.uint64)
-    for one in files:
-        with BlockFile(one["molecules"]) as file:
-            total += file.read("hash_sums")
-    return total
-
-
-def refusal(plan: Plan, metrics: Sequence[Any], hashes: npt.NDArray[np.uint64]) -> str:
+def refusal(plan: Plan, metrics: Sequence[Any]) -> str:
     with pytest.raises(UmimillError) as caught:
-        check_books(plan, metrics, hashes)
+        check_books(plan, metrics)
     assert "\n" not in str(caught.value)
     return str(caught.value)
 
 
 def test_books_close(run: Run) -> None:
-    rows = check_books(read_plan(run.plan_path), run.metrics, hash_sums(run.files))
+    rows = check_books(read_plan(run.plan_path), run.metrics)
     lines = Counter({(stage, sample, line): templates for stage, sample, line, templates in rows})
-    assert len(rows) == len(lines) == 2 + 3 * 8
+    assert len(rows) == len(lines) == 2 + 3 * 13
     assert sum(number for (stage, _, _), number in lines.items() if stage == "checkout") == 6000
     for line in ("unmatched", "too_short", "empty_payload", "unresolved", "assigned"):
         found = [number for (_, _, name), number in lines.items() if name == line]
         assert sum(found) > 0, line
     assert lines["assemble", "S1", "below_filter"] > 0
+    assert {name for stage, _, name in lines if stage == "assemble"} == set(ASSEMBLE_LINES)
 
 
 def test_every_number_of_the_books_counts(run: Run) -> None:
     """Each number of each ledger, one too many or too few, is noticed and its line is named."""
-    plan, hashes = read_plan(run.plan_path), hash_sums(run.files)
+    plan = read_plan(run.plan_path)
     names = {
         "checkout": "templates read",
         "tally": "reads in families",
+        "settle": "reads settled",
         "assemble": "reads assembled",
     }
     changed = Counter[tuple[str, str]]()
@@ -131,7 +130,7 @@ def test_every_number_of_the_books_counts(run: Run) -> None:
             for step in (1, -1):
                 metrics = copy.deepcopy(run.metrics)
                 metrics[number]["ledger"][place]["templates"] += step
-                message = refusal(plan, metrics, hashes)
+                message = refusal(plan, metrics)
                 assert names[job["stage"]] in message
                 if job["stage"] != "checkout":
                     assert message.startswith(f"sample {entry['sample']}: ")
@@ -144,59 +143,78 @@ def test_every_number_of_the_books_counts(run: Run) -> None:
             for line in ("too_short", "low_umi_quality", "empty_payload", "unresolved", "assigned")
         },
         ("tally", "families"): 9,
-        ("assemble", "voted"): 9,
-        ("assemble", "below_filter"): 9,
+        ("settle", "kept"): 3,
+        ("settle", "corrected"): 3,
+        **{("assemble", line): 9 for line in ASSEMBLE_LINES},
     }
 
 
 def test_a_template_on_another_line_is_noticed(run: Run) -> None:
     """Sums that close in checkout alone do not hide it."""
-    plan, hashes = read_plan(run.plan_path), hash_sums(run.files)
+    plan = read_plan(run.plan_path)
     for sample in SAMPLES[:2]:
         metrics = copy.deepcopy(run.metrics)
         for entry in metrics[0]["ledger"]:
             if entry["sample"] == sample:
                 entry["templates"] += {"assigned": -1, "too_short": 1}.get(entry["line"], 0)
         rows = int(plan.rows[SAMPLES.index(sample)])
-        assert refusal(plan, metrics, hashes) == (
+        assert refusal(plan, metrics) == (
             f"sample {sample}: {rows:,} rows of the partition but {rows - 1:,} assigned; this is a "
             "fault of umimill or of the disk: please report it"
         )
 
 
 def test_templates_rows_and_hashes_count(run: Run) -> None:
-    plan, hashes = read_plan(run.plan_path), hash_sums(run.files)
+    plan = read_plan(run.plan_path)
     for number, job in enumerate(run.metrics):
         if job["stage"] == "checkout":
             metrics = copy.deepcopy(run.metrics)
             metrics[number]["reads"] += 1
-            assert refusal(plan, metrics, hashes).startswith(
+            assert refusal(plan, metrics).startswith(
                 "checkout: 6,000 all lines but 6,001 templates read"
             )
     for sample, name in enumerate(SAMPLES):
-        rows, sums = plan.rows.copy(), hashes.copy()
+        rows = plan.rows.copy()
         rows[sample] += 1
-        assert refusal(replace(plan, rows=rows), run.metrics, hashes).startswith(
+        assert refusal(replace(plan, rows=rows), run.metrics).startswith(
             f"sample {name}: {int(rows[sample]):,} rows of the partition but"
         )
+
+
+def test_rows_count(run: Run, tmp_path: Path) -> None:
+    """Those read by assemble and move are those of the partition, those moved arrived."""
+    plan = read_plan(run.plan_path)
+    routes = read_json(run.made.routes)
+    for sample, name in enumerate(SAMPLES):
+        sums = plan.hash_sums.copy()
         sums[sample] ^= np.uint64(1 << 40)
-        for message in (
-            refusal(plan, run.metrics, sums),
-            refusal(replace(plan, hash_sums=sums), run.metrics, hashes),
-        ):
-            assert message == (
-                f"sample {name}: the rows assembled are not the rows partitioned (their hashes "
+        for pair in ((sums, plan.hash_sums), (plan.hash_sums, sums)):
+            with pytest.raises(UmimillError) as caught:
+                check_rows(plan, *pair, "partition")
+            assert str(caught.value) == (
+                f"sample {name}: the rows assembled are not the rows written (their hashes "
                 "differ); delete results/partition and results/plan and run again"
             )
+        for kind, folder in (("read", "partition"), ("written", "move")):
+            changed = copy.deepcopy(routes)
+            changed[f"{kind}_hash_sums"][sample] ^= 1 << 40
+            write_json(tmp_path / "routes.json", changed)
+            made = replace(run.made, routes=tmp_path / "routes.json")
+            library = Library(tmp_path, run.library.layouts, run.library.units)
+            match = f"^sample {name}: the rows assembled .*; delete results/{folder} and"
+            with pytest.raises(UmimillError, match=match):
+                run_index(library, made, run.metrics, minimum_reads=MINIMUM)
 
 
 def test_a_missing_job_is_noticed(run: Run) -> None:
-    plan, hashes = read_plan(run.plan_path), hash_sums(run.files)
+    plan = read_plan(run.plan_path)
     for number in range(len(run.metrics)):
         metrics = run.metrics[:number] + run.metrics[number + 1 :]
-        # Of all jobs only those that saw no read can be missing without harm.
-        if run.metrics[number]["reads"]:
-            refusal(plan, metrics, hashes)
+        # Of all jobs that keep books only those that saw no read can be missing without harm.
+        if run.metrics[number]["reads"] and run.metrics[number]["stage"] in BOOKS:
+            refusal(plan, metrics)
+        else:
+            check_books(plan, metrics)
 
 
 def test_open_books_leave_nothing(run: Run, tmp_path: Path) -> None:
@@ -204,7 +222,7 @@ def test_open_books_leave_nothing(run: Run, tmp_path: Path) -> None:
     metrics[-1]["ledger"][0]["templates"] += 1
     library = Library(tmp_path, run.library.layouts, run.library.units)
     with pytest.raises(UmimillError, match="reads assembled"):
-        run_index(library, run.plan_path, run.files, metrics)
+        run_index(library, run.made, metrics)
     assert {name.split("/")[0] for name in files_below(tmp_path)} == {"jobs"}
 
 
@@ -226,7 +244,7 @@ def test_fragments_are_listed(run: Run, indexed: dict[str, Any]) -> None:
             assert start < stop
             ranges.setdefault(path, []).append((start, stop))
         assert entry["mates"][1] == []
-    for one in run.files:
+    for one in run.made.files:
         found = ranges.get(str(one["mate1"]), [])
         assert [start for start, _ in found[1:]] == [stop for _, stop in found[:-1]]
         with BlockFile(one["mate1"]) as file:
@@ -251,7 +269,8 @@ def test_tables(run: Run, indexed: dict[str, Any]) -> None:
     folder = run.library.folder / "metrics"
     assert [entry["sample"] for entry in indexed["samples"]] == list(SAMPLES)
     assert files_below(folder) == [
-        "jobs.json", "ledger.tsv", "provenance.json", "samples.tsv", "sizes.tsv",
+        "barcodes.tsv", "jobs.json", "ledger.tsv", "outcomes.tsv", "provenance.json",
+        "samples.tsv", "sizes.tsv",
     ]  # fmt: skip
     jobs = read_json(folder / "jobs.json")
     assert (jobs["schema"], jobs["library"]) == (1, "L1")
@@ -280,6 +299,66 @@ def test_tables(run: Run, indexed: dict[str, Any]) -> None:
         assert 0 <= float(row["posterior_error"]) < 0.75
 
 
+def test_table_of_barcodes(run: Run, indexed: dict[str, Any]) -> None:
+    folder = run.library.folder / "metrics"
+    outcomes = table(folder / "outcomes.tsv")
+    rows = table(folder / "barcodes.tsv")
+    assert [row["sample"] for row in rows] == list(SAMPLES)
+    for row, sizes, entry in zip(rows, run.sizes, indexed["samples"], strict=True):
+        assert int(row["families"]) == int(row["molecules"]) == entry["molecule_count"]
+        assert row["corrected"] == row["corrected_reads"] == "0"
+        own = [one for one in outcomes if one["sample"] == row["sample"]]
+        assert {one["outcome"] for one in own} <= {"molecule"}
+        bins: Counter[int] = Counter()
+        for size in sizes.elements():
+            bins[1 << (size.bit_length() - 1)] += 1
+        assert {int(one["reads_from"]): int(one["families"]) for one in own} == bins
+        assert sum(int(one["reads"]) for one in own) == sum(sizes.elements())
+        occupancy = int(row["molecules"]) / float(row["space"])
+        assert float(row["occupancy"]) == pytest.approx(occupancy, rel=1e-5)
+
+
+def test_what_barcodes_became_is_summed_over_sizes() -> None:
+    estimates = {
+        "barcode_length": 12, "effective_length": 11.5, "space": 40.0, "clonality": 0.1,
+        "error": 2e-3, "error_basis": "quality", "error_census": None, "error_quality": 2e-3,
+        "chimera_rate": 0.0, "occupancy": 9.9,
+    }  # fmt: skip
+    held = [
+        [0, 0, 3, 4],
+        [0, 1, 2, 2],
+        [0, 2, 1, 1],
+        [0, 4, 5, 5],
+        [2, 0, 7, 30],
+        [2, 4, 1, 6],
+        [3, 3, 1, 9],
+    ]
+    assert barcode_summary(held, estimates) == [
+        20, 6, 11, 10, 2, 2, 1, 1, 1, 9, 12, 11.5, 40.0, 0.25, 0.1, 2e-3, "quality", "", 2e-3, 0.0,
+    ]  # fmt: skip
+    assert barcode_summary([], estimates)[:10] == [0] * 10
+
+
+@pytest.mark.parametrize(
+    ("place", "numbers", "message"),
+    [
+        ((1, 0), (8, 29), "9 families kept but 4 assembled"),
+        ((1, 0), (3, 28), "29 reads of families kept but 30 assigned"),
+        ((0, 4), (2, 3), "3 reads of families corrected but 2 corrected"),
+    ],
+)
+def test_families_that_went_elsewhere_are_noticed(
+    place: tuple[int, int], numbers: tuple[int, int], message: str
+) -> None:
+    ledger = [["checkout", "S", "assigned", 30], ["settle", "S", "corrected", 2]]
+    entries = [{"sample": "S", "molecule_count": 4}]
+    held = {(0, 0): (1, 1), (1, 0): (3, 29), (0, 4): (2, 2)}
+    check_outcomes(entries, [held], ledger)
+    with pytest.raises(UmimillError, match=r"sample S: ") as caught:
+        check_outcomes(entries, [held | {place: numbers}], ledger)
+    assert message in str(caught.value)
+
+
 def test_provenance(run: Run, indexed: dict[str, Any]) -> None:
     found = read_json(run.library.folder / "metrics" / "provenance.json")
     assert found["layouts"][0] == {
@@ -298,13 +377,13 @@ def test_provenance(run: Run, indexed: dict[str, Any]) -> None:
     # Four bases: one foreign read in 256 has a tag by chance.
     for sample in SAMPLES:
         assert found["expected_chance_matches"][sample] == pytest.approx(unmatched / 256, rel=0.01)
-    asked = settings(run.library, minimum_reads=MINIMUM, buckets=3)
+    asked = settings(run.library, run.made, minimum_reads=MINIMUM)
     assert found == provenance(indexed, asked) | {"units": found["units"]}
 
 
 def test_no_run_details_in_tables(run: Run, indexed: dict[str, Any]) -> None:
     """Times, hosts and threads are in the metrics alone."""
-    for name in ("ledger.tsv", "sizes.tsv", "samples.tsv", "provenance.json"):
+    for name in ("barcodes.tsv", "ledger.tsv", "outcomes.tsv", "sizes.tsv", "samples.tsv"):
         text = (run.library.folder / "metrics" / name).read_text()
         assert not re.search(r"host|thread|seconds|cpu|20\d\d-\d\d-\d\d", text), name
     assert indexed["library"] == "L1"
@@ -318,10 +397,11 @@ SIZES = st.dictionaries(st.integers(1, 50), st.integers(1, 9), max_size=12)
 def test_summary_of_a_sample(sizes: dict[int, int], minimum: int) -> None:
     elements = sorted(Counter(sizes).elements())
     kept = [size for size in elements if size >= minimum]
-    found = sample_summary(sorted(sizes.items()), (100, 3000, 100 << 10), minimum)
+    entry = {"molecule_count": 77}
+    found = sample_summary(sorted(sizes.items()), entry, (100, 3000, 100 << 10), minimum)
     assert found == (
-        sum(elements),
         len(kept),
+        77,
         pytest.approx(statistics.mean(kept)) if kept else 0.0,
         statistics.median(kept) if kept else 0.0,
         30.0,
@@ -329,7 +409,7 @@ def test_summary_of_a_sample(sizes: dict[int, int], minimum: int) -> None:
         sum(elements) - sum(kept),
     )
     assert median_size(sorted(sizes.items())) == (statistics.median(elements) if elements else 0.0)
-    assert sample_summary([], (0, 0, 0), minimum)[4:6] == (0.0, 0.0)
+    assert sample_summary([], entry, (0, 0, 0), minimum)[4:6] == (0.0, 0.0)
 
 
 @pytest.mark.parametrize(

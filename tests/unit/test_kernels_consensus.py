@@ -16,9 +16,10 @@ import kernel_wrappers as wrapped
 import oracle
 from kernel_cases import dna, staged
 from oracle import HAS_UNKNOWN, Called, Template
-from umimill.assemble import MOLECULE, make_votes, widen_votes
+from umimill.cells import MOLECULE, make_votes, widen_votes
 from umimill.consensus import make_model, make_tables
 from umimill.kernels import consensus as kernels
+from umimill.kernels import molecules as molecule_kernels
 from umimill.kernels.consensus import Batch
 from umimill.loading import Piece, make_batch
 from umimill.partition import sorted_order
@@ -47,7 +48,7 @@ def piece_of(rows: Sequence[Template], bits: int, levels: Sequence[int] = LEVELS
 
 
 def votes_for(rows: Sequence[Template]) -> Any:
-    votes = make_votes(max(len(text) for row in rows for text in row.payload))
+    votes = make_votes(max((len(text) for row in rows for text in row.payload), default=0))
     votes.planes[:], votes.barcode[:] = 99, 99
     votes.codes[:], votes.qualities[:] = 9, 9
     return votes
@@ -86,24 +87,58 @@ def called_of(entry: Any, letters: Any, qualities: Any, umi_quality: Any) -> Cal
     )
 
 
+def molecules_of(rows: Sequence[Template], numbers: Sequence[int], minimum: int) -> Any:
+    """Return the molecules of rows as assemble lists them, with rubbish where nothing is known."""
+    held = sorted({(row.order, n) for row, n in zip(rows, numbers, strict=True) if n >= 0})
+    table = np.zeros(len(held), MOLECULE)
+    for name in ("error_sum", "base_votes", "disagreements", "quality_sum_1", "called"):
+        table[name] = 99
+    groups = oracle.molecules(rows, numbers)
+    for entry, (_, number), group in zip(table, held, groups, strict=True):
+        entry["sample"], entry["key"] = group[0].sample, oracle.key_of(group[0].barcode)
+        entry["cell_length"], entry["umi_length"] = len(group[0].cell), len(group[0].umi)
+        entry["number"], entry["reads"] = number, len(group)
+        entry["kept"] = len(group) >= minimum
+    return table
+
+
 def call(
-    runs: Sequence[Sequence[Template]], bits: Sequence[int], floor: float, minimum: int = 1
-) -> tuple[Any, list[Called | None], list[int]]:
-    """Return (molecules, what was called of each, hash sums) of rows in several runs."""
+    runs: Sequence[Sequence[Template]],
+    bits: Sequence[int],
+    floor: float,
+    minimum: int = 1,
+    numbers: Sequence[int] | None = None,
+    given: Sequence[int] | None = None,
+) -> tuple[Any, list[Called | None], list[list[int]]]:
+    """Return (molecules, what was called of each, hash sums) of rows in several runs.
+
+    Args:
+        runs: rows.
+        bits: bits of a quality of each run.
+        floor: error floor.
+        minimum: molecules of fewer reads are not called.
+        numbers: molecule of its key of each row; -1 where it was moved away; 0 unless told.
+        given: family of rows that were moved here, else -1.
+    """
     rows = [row for run in runs for row in run]
+    numbers = numbers or [0] * len(rows)
     batch = make_batch([piece_of(*pair) for pair in zip(runs, bits, strict=True)], WIDTH)
     order = sorted_order(batch.hot, len(rows))
-    table = np.zeros(len(rows), MOLECULE)
-    table["error_sum"] = 99
-    count, size = kernels.find_molecules(batch.hot, order, table, minimum)
-    table = table[:count]
+    table = molecules_of(rows, numbers, minimum)
+    ordered = np.full(len(rows), -9)
+    found = molecule_kernels.order_rows(
+        batch.hot, order, np.array(numbers, np.int64), table, ordered
+    )
+    assert found == sum(number >= 0 for number in numbers)
+    kept = table["kept"] == 1
+    size = int((table["length_1"].astype(int) + table["length_2"])[kept].sum())
     letters, qualities = np.zeros(size, np.uint8), np.zeros(size, np.uint8)
-    umi, sums = np.zeros((count, 32), np.uint8), np.zeros(SAMPLES, np.uint64)
+    umi, sums = np.zeros((table.size, 32), np.uint8), np.zeros((2, SAMPLES), np.uint64)
     kernels.call_molecules(
         batch,
-        order,
+        ordered,
+        np.array(given or [-1] * len(rows), np.int64),
         table,
-        minimum,
         MODELS[floor],
         votes_for(rows),
         letters,
@@ -116,6 +151,15 @@ def call(
         for entry, values in zip(table, umi, strict=True)
     ]
     return table, called, sums.tolist()
+
+
+def dense(rows: Sequence[Template], drawn: Sequence[int]) -> list[int]:
+    """Number the molecules of each key without gaps; -1 stays."""
+    numbers = []
+    for row, number in zip(rows, drawn, strict=True):
+        met = {n for one, n in zip(rows, drawn, strict=True) if one.order == row.order and n >= 0}
+        numbers.append(sorted(met).index(number) if number >= 0 else -1)
+    return numbers
 
 
 @st.composite
@@ -157,9 +201,11 @@ def reads_of_molecules(draw: st.DrawFn, most: int = 14) -> list[Template]:
 
 
 def check(
-    rows: Sequence[Template], called: Sequence[Called | None], floor: float, minimum: int
+    groups: Sequence[Sequence[Template]],
+    called: Sequence[Called | None],
+    floor: float,
+    minimum: int,
 ) -> None:
-    groups = list(oracle.molecules(rows))
     assert len(groups) == len(called)
     for group, found in zip(groups, called, strict=True):
         expected = oracle.vote(group, TABLES[floor]) if len(group) >= minimum else None
@@ -172,27 +218,35 @@ def check(
     st.integers(1, 3),
     st.integers(0, 14),
     st.sampled_from([(2, 2), (2, 8), (8, 2), (8, 8)]),
+    st.lists(st.sampled_from([0, 0, 0, 1, 2, -1]), min_size=14, max_size=14),
+    st.lists(st.sampled_from([-1, -1, 0, 3]), min_size=14, max_size=14),
 )
 def test_vote_is_the_oracle(
-    rows: list[Template], floor: float, minimum: int, cut: int, bits: tuple[int, int]
+    rows: list[Template],
+    floor: float,
+    minimum: int,
+    cut: int,
+    bits: tuple[int, int],
+    drawn: list[int],
+    given: list[int],
 ) -> None:
-    """Rows of several runs, whose qualities are stored in either form."""
-    table, called, sums = call([rows[:cut], rows[cut:]], bits, floor, minimum)
-    check(rows, called, floor, minimum)
-    for entry, group in zip(table, oracle.molecules(rows), strict=True):
-        assert int(entry["reads"]) == len(group)
-        assert int(entry["key"]) == oracle.key_of(group[0].barcode)
-        assert (int(entry["cell_length"]), int(entry["umi_length"])) == (
-            len(group[0].cell),
-            len(group[0].umi),
-        )
-        assert int(entry["sample"]) == group[0].sample
-    # Molecules below the minimum are hashed too.
-    hashes = [0, 0]
-    for run, form in zip((rows[:cut], rows[cut:]), bits, strict=True):
-        for row in run:
-            hashes[row.sample] += oracle.row_hash(row, WIDTH, LEVELS if form == 2 else None)
-    assert sums == [one % 2**64 for one in hashes]
+    """Rows of several runs, whose qualities are stored in either form, some from outboxes."""
+    numbers, given = dense(rows, drawn[: len(rows)]), given[: len(rows)]
+    runs = [rows[:cut], rows[cut:]]
+    table, called, sums = call(runs, bits, floor, minimum, numbers, given)
+    groups = list(oracle.molecules(rows, numbers))
+    check(groups, called, floor, minimum)
+    for entry, group in zip(table, groups, strict=True):
+        lengths = [max(len(row.payload[mate]) for row in group) for mate in range(2)]
+        assert [int(entry["length_1"]), int(entry["length_2"])] == lengths
+    # Molecules below the minimum are hashed too; rows that were moved away are not.
+    hashes = [[0, 0], [0, 0]]
+    forms = [bits[0]] * len(runs[0]) + [bits[1]] * len(runs[1])
+    for row, form, number, family in zip(rows, forms, numbers, given, strict=True):
+        if number >= 0:
+            own = oracle.row_hash(row, WIDTH, LEVELS if form == 2 else None)
+            hashes[family >= 0][row.sample] += own
+    assert sums == [[one % 2**64 for one in pair] for pair in hashes]
 
 
 @given(reads_of_molecules(), st.randoms(use_true_random=False))
@@ -201,7 +255,7 @@ def test_the_order_of_rows_does_not_matter(rows: list[Template], draw: random.Ra
     shuffled = draw.sample(rows, len(rows))
     second = call([shuffled[:3], shuffled[3:]], [8, 8], 1e-4)
     assert first[1:] == second[1:]
-    names = [name for name in MOLECULE.names or () if name != "first"]
+    names = [name for name in MOLECULE.names or () if name not in ("first", "padding")]
     assert first[0][names].tolist() == second[0][names].tolist()
 
 
@@ -211,32 +265,33 @@ def test_a_streamed_molecule_is_called_alike(
 ) -> None:
     rows = [row for row in rows if row.order == rows[0].order]
     table, (expected,), sums = call([rows], [8], floor)
-    single = table[:1].copy()
+    # The second of its key: the first is called before it.
+    several = np.zeros(2, MOLECULE)
     for name in MOLECULE.names or ():
-        if name not in (
-            "key",
-            "reads",
-            "sample",
-            "umi_length",
-            "cell_length",
-            "length_1",
-            "length_2",
-        ):
-            single[name] = 77
+        if name != "padding":
+            several[name] = 77
+    for name in ("length_1", "length_2", "umi_length", "cell_length"):
+        several[1][name] = table[0][name]
     edges = [0, *sorted(min(cut, len(rows)) for cut in cuts), len(rows)]
     votes = votes_for(rows[: edges[1]] or rows[:1])
     streamed = np.zeros(SAMPLES, np.uint64)
     for number, (start, stop) in enumerate(pairwise(edges)):
         longest = max((len(text) for row in rows[:stop] for text in row.payload), default=0)
         votes = widen_votes(votes, longest)
-        batch = make_batch([piece_of(rows[start:stop], 8)], WIDTH)
-        kernels.add_batch(batch, int(number == 0), MODELS[floor], votes, streamed)
-    size = int(single["length_1"][0]) + int(single["length_2"][0])
-    letters, qualities = np.zeros(size, np.uint8), np.zeros(size, np.uint8)
-    umi = np.zeros((1, 32), np.uint8)
-    kernels.call_single(single, MODELS[floor], votes, letters, qualities, umi)
-    assert called_of(single[0], letters, qualities, umi[0]) == expected
-    assert streamed.tolist() == sums
+        # Every other row is of another molecule.
+        held = [row for one in rows[start:stop] for row in (one, rows[0])]
+        batch = make_batch([piece_of(held, 8)], WIDTH)
+        own = np.arange(0, len(held), 2)
+        kernels.add_rows(batch, own, int(number == 0), MODELS[floor], votes, streamed)
+    size = int(table["length_1"][0]) + int(table["length_2"][0])
+    letters, qualities = np.full(size + 5, 7, np.uint8), np.full(size + 5, 7, np.uint8)
+    umi = np.zeros((2, 32), np.uint8)
+    at = kernels.call_single(several, 1, MODELS[floor], votes, 5, letters, qualities, umi)
+    assert at == size + 5
+    assert called_of(several[1], letters, qualities, umi[1]) == expected
+    assert set(letters[:5].tolist()) == set(qualities[:5].tolist()) == {7}
+    assert not umi[0].any()
+    assert [streamed.tolist(), [0] * SAMPLES] == sums
 
 
 def read(text: str, quality: Sequence[int], mate: str = "") -> Template:
@@ -317,7 +372,7 @@ def test_fewer_than_four_levels(levels: tuple[int, ...]) -> None:
     row = read("ACGT", [levels[number % len(levels)] for number in range(4)])
     batch = make_batch([piece_of([row], 2, levels)], WIDTH)
     votes = votes_for([row])
-    kernels.add_batch(batch, 1, MODELS[1e-4], votes, np.zeros(1, np.uint64))
+    kernels.add_rows(batch, np.arange(1), 1, MODELS[1e-4], votes, np.zeros(1, np.uint64))
     columns = [
         [
             TABLES[1e-4].votes[value] + (1 << kernels.VOTE_BITS) if base == place else 0
@@ -329,13 +384,12 @@ def test_fewer_than_four_levels(levels: tuple[int, ...]) -> None:
 
 
 def test_no_rows() -> None:
-    batch = make_batch([], WIDTH)
-    table = np.zeros(0, MOLECULE)
-    assert kernels.find_molecules(batch.hot, np.empty(0, np.int64), table, 1) == (0, 0)
+    table, called, sums = call([], [], 1e-4)
+    assert (table.size, called, sums) == (0, [], [[0] * SAMPLES] * 2)
 
 
 def planes_of(reads: int) -> Called:
-    """Call a column of so many reads of Q93 that agree, as add_batch would have summed them."""
+    """Call a column of so many reads of Q93 that agree, as add_rows would have summed them."""
     model = MODELS[1e-4]
     votes = make_votes(1)
     votes.planes[0, 2, 0] = np.array(reads * int(model.votes[93]), np.uint64).view(np.int64)
@@ -346,7 +400,7 @@ def planes_of(reads: int) -> Called:
         np.zeros(1, np.uint8),
         np.zeros((1, 32), np.uint8),
     )
-    kernels.call_single(table, model, votes, letters, qualities, umi)
+    assert kernels.call_single(table, 0, model, votes, 0, letters, qualities, umi) == 1
     return called_of(table[0], letters, qualities, umi[0])
 
 
@@ -367,7 +421,7 @@ def test_the_hash_of_a_row_is_returned() -> None:
     piece = piece_of([row], 8)
     batch: Batch = make_batch([piece], WIDTH)
     votes = votes_for([row])
-    kernels.add_batch(batch, 1, MODELS[1e-4], votes, np.zeros(1, np.uint64))
+    kernels.add_rows(batch, np.arange(1), 1, MODELS[1e-4], votes, np.zeros(1, np.uint64))
     planes = votes.planes.copy()
     # Adding it again doubles every sum.
     assert wrapped.add_row(batch, 0, MODELS[1e-4], votes) == oracle.row_hash(row, WIDTH)

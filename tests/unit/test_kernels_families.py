@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -16,6 +14,7 @@ import kernel_wrappers as wrapped
 import oracle
 from kernel_cases import dna, pack_key, staged, templates
 from oracle import Family, Template
+from oracle_drafts import splitmix64
 from umimill.kernels import families as kernels
 from umimill.partition import sorted_order
 from umimill.tally import FAMILY
@@ -64,25 +63,6 @@ barcodes_strategy = st.one_of(
 )
 
 
-@given(st.lists(templates(longest=1, barcode=barcodes_strategy, samples=SAMPLES), max_size=40))
-def test_families_are_counted(rows: list[Template]) -> None:
-    hot, *_ = staged(rows, 4)
-    hot = hot[sorted_order(hot, len(rows))]
-    table = np.zeros(len(rows) + 1, FAMILY)
-    count = kernels.count_families(hot, table)
-    expected = Counter((row.sample, row.barcode) for row in rows)
-    assert families_of(table[:count]) == sorted(expected.items())
-
-
-@given(families_strategy, families_strategy)
-def test_merge_is_the_oracle(
-    first: list[tuple[Family, int]], second: list[tuple[Family, int]]
-) -> None:
-    merged = np.zeros(len(first) + len(second), FAMILY)
-    count = kernels.merge_families(table_of(first), table_of(second), merged)
-    assert families_of(merged[:count]) == oracle.merge(first, second)
-
-
 @given(families_strategy, st.tuples(st.integers(0, SAMPLES), dna(1, 4, "AGT")))
 def test_rows_through_is_the_oracle(families: list[tuple[Family, int]], last: Family) -> None:
     found = kernels.rows_through(table_of(families), table_of([(last, 1)]))
@@ -98,81 +78,46 @@ def test_rows_through_takes_rows_of_a_partition(rows: list[Template], at: int) -
     assert found == sum((row.sample, row.barcode) <= last for row in rows)
 
 
-@given(families_strategy)
-def test_reads_are_summed(families: list[tuple[Family, int]]) -> None:
-    reads = np.ones(SAMPLES, np.int64)
-    kernels.sum_reads(table_of(families), reads)
-    expected = Counter[int]()
-    for (sample, _), count in families:
-        expected[sample] += count
-    assert (reads - 1).tolist() == [expected[sample] for sample in range(SAMPLES)]
-
-
-def cut(reads: Sequence[int], samples: Sequence[int], starts: Any, limits: Sequence[int]) -> Any:
-    table = np.zeros(len(reads), FAMILY)
-    table["reads"], table["sample"] = reads, samples
-    ends = np.full(len(reads) + 1, -1, np.int64)
-    count = kernels.cut_cells(table, np.array(starts, np.uint8), np.array(limits, np.int64), ends)
-    edges = [0, *ends[:count].tolist()]
-    return [list(range(*pair)) for pair in pairwise(edges)]
-
-
-@st.composite
-def sorted_families(draw: st.DrawFn) -> list[tuple[int, int, bool]]:
-    """Draw (reads, sample, whether a group starts); a sample is at least one group."""
-    samples = sorted(draw(st.lists(st.integers(0, 2), max_size=40)))
-    rows: list[tuple[int, int, bool]] = []
-    for sample in samples:
-        reads = draw(st.one_of(st.integers(1, 4), st.integers(1, 40)))
-        start = draw(st.integers(0, 5)) == 0 or not rows or rows[-1][1] != sample
-        rows.append((reads, sample, start))
-    return rows
-
-
-@given(sorted_families(), st.lists(st.integers(1, 16), min_size=3, max_size=3))
-def test_cells_are_the_oracle(rows: list[tuple[int, int, bool]], limits: list[int]) -> None:
-    reads = [one[0] for one in rows]
-    starts = [one[2] for one in rows]
-    own = [limits[one[1]] for one in rows]
-    cells = cut(reads, [one[1] for one in rows], starts, limits)
-    assert cells == oracle.cut_cells(reads, starts, own)
-    assert [number for cell in cells for number in cell] == list(range(len(rows)))
-    for cell in cells:
-        # A cell lies in one group, and only one of one key is large.
-        assert not any(starts[number] for number in cell[1:])
-        assert len(cell) == 1 or sum(reads[number] for number in cell) < 2 * own[cell[-1]]
-    for cell in cells:
-        # Cells behind the end of a cell do not depend on what came before it.
-        rest = slice(cell[-1] + 1, None)
-        again = cut(reads[rest], [one[1] for one in rows][rest], starts[rest], limits)
-        assert [[number + cell[-1] + 1 for number in one] for one in again] == cells[
-            cells.index(cell) + 1 :
-        ]
-
-
-@pytest.mark.parametrize(
-    ("reads", "starts", "cells"),
-    [
-        ([], [], []),
-        ([3], [0], [[0]]),
-        ([3, 4, 3, 3], [0, 0, 0, 0], [[0, 1, 2], [3]]),
-        ([3, 10, 3], [0, 0, 0], [[0], [1], [2]]),
-        ([3, 9, 3], [0, 0, 0], [[0, 1], [2]]),
-        ([3, 3, 3], [0, 1, 0], [[0], [1, 2]]),
-        ([3, 3, 3], [1, 0, 1], [[0, 1], [2]]),
-        ([9, 9], [0, 0], [[0, 1]]),
-        ([10, 10], [0, 0], [[0], [1]]),
-    ],
+@given(
+    st.lists(templates(longest=1, barcode=barcodes_strategy), min_size=1, max_size=20),
+    st.integers(0, 19),
 )
-def test_cells_of_ten_reads(reads: list[int], starts: list[int], cells: list[list[int]]) -> None:
-    assert cut(reads, [0] * len(reads), starts, [10]) == cells
+def test_rows_before_a_row(rows: list[Template], at: int) -> None:
+    hot, *_ = staged(rows, 4)
+    hot = hot[sorted_order(hot, len(rows))]
+    at %= len(rows)
+    orders = sorted(row.order for row in rows)
+    found = kernels.rows_before(hot, hot[at : at + 1])
+    assert found == sum(order < orders[at] for order in orders)
 
 
-@given(families_strategy, st.integers(0, 11), st.integers(0, 11))
-def test_first_unordered(families: list[tuple[Family, int]], first: int, second: int) -> None:
-    assert kernels.first_unordered(table_of(families)) == -1
-    if first < len(families) and second < len(families):
-        families[first] = families[second]
-    names = [family for family, _ in families]
-    bad = [place for place in range(1, len(names)) if names[place - 1] >= names[place]]
-    assert kernels.first_unordered(table_of(families)) == (bad[0] if bad else -1)
+@given(families_strategy, st.integers(1, 10))
+def test_families_are_summed(families: list[tuple[Family, int]], small: int) -> None:
+    reads = np.ones(SAMPLES, np.int64)
+    composition = np.zeros((SAMPLES, 32, 4), np.int64)
+    sizes = np.zeros((SAMPLES, small), np.int64)
+    kernels.sum_families(table_of(families), reads, composition, sizes)
+    expected = Counter[int]()
+    letters = Counter[tuple[int, int, int]]()
+    counted = Counter[tuple[int, int]]()
+    for (sample, barcode), count in families:
+        expected[sample] += count
+        counted[sample, count] += 1
+        letters.update((sample, at, "ACGT".index(base)) for at, base in enumerate(barcode))
+    assert (reads - 1).tolist() == [expected[sample] for sample in range(SAMPLES)]
+    assert {tuple(at): composition[tuple(at)] for at in np.argwhere(composition)} == letters
+    assert {tuple(at): sizes[tuple(at)] for at in np.argwhere(sizes)} == {
+        at: number for at, number in counted.items() if at[1] < small
+    }
+
+
+@given(families_strategy)
+def test_hashes_that_families_are_drawn_by(families: list[tuple[Family, int]]) -> None:
+    table = table_of(families)
+    table["family"] = np.arange(len(families)) * 7919
+    hashes = np.zeros(len(families), np.uint64)
+    kernels.hash_families(table, hashes)
+    for row, found in zip(table, hashes.tolist(), strict=True):
+        inner = int(row["family"]) + (int(row["umi_length"]) << 16)
+        inner += int(row["cell_length"]) << 24
+        assert found == splitmix64(int(row["key"]) ^ splitmix64(inner))

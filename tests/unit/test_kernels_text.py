@@ -15,7 +15,7 @@ import kernel_wrappers as wrapped
 import oracle
 from kernel_cases import dna, pack_key
 from oracle import Called
-from umimill.assemble import MOLECULE
+from umimill.cells import MOLECULE
 from umimill.kernels import text as kernels
 
 SAMPLES = ("S1", "a.b-c_d", "Q", "a" * 60)
@@ -72,11 +72,12 @@ def test_parts_of_a_key(barcode: str, start: int, stop: int) -> None:
 
 
 phreds = st.integers(0, 93)
+Drawn = tuple[int, str, str, int | None, bool, Called]
 
 
 @st.composite
-def molecules(draw: st.DrawFn) -> tuple[int, str, str, int, Called]:
-    """Draw (sample, cell, UMI, reads, what was called)."""
+def molecules(draw: st.DrawFn) -> Drawn:
+    """Draw (sample, cell, UMI, number or None, whether it has a record, what was called)."""
     cell, umi = draw(dna(0, 8)), draw(dna(1, 24))
     letters = [draw(dna(0, 20, "ACGTN")) for _ in range(2)]
     base_votes = draw(st.integers(0, 2**40))
@@ -84,7 +85,8 @@ def molecules(draw: st.DrawFn) -> tuple[int, str, str, int, Called]:
         draw(st.integers(0, len(SAMPLES) - 1)),
         cell,
         umi,
-        draw(st.integers(1, 5)),
+        draw(st.none() | st.integers(0, 9) | st.integers(0, 65535)),
+        draw(st.booleans()),
         Called(
             letters,
             [draw(st.lists(phreds, min_size=len(one), max_size=len(one))) for one in letters],
@@ -97,39 +99,37 @@ def molecules(draw: st.DrawFn) -> tuple[int, str, str, int, Called]:
     )
 
 
-def render(
-    drawn: Sequence[tuple[int, str, str, int, Called]], mate: int, minimum: int
-) -> tuple[bytes, list[int], int, int]:
+def render(drawn: Sequence[Drawn], mate: int) -> tuple[bytes, list[int], int, int]:
     table = np.zeros(len(drawn), MOLECULE)
     umi_qualities = np.full((len(drawn), 32), ord("?"), np.uint8)
     letters, qualities = "##", "##"
-    for number, (sample, cell, umi, reads, called) in enumerate(drawn):
-        entry = table[number]
-        entry["sample"], entry["reads"], entry["key"] = sample, reads, pack_key(cell + umi)
+    for place, (sample, cell, umi, number, kept, called) in enumerate(drawn):
+        entry = table[place]
+        entry["sample"], entry["kept"], entry["key"] = sample, kept, pack_key(cell + umi)
+        # Without others of its key, a number does not show.
+        entry["several"], entry["number"] = number is not None, 7 if number is None else number
         entry["cell_length"], entry["umi_length"] = len(cell), len(umi)
         entry["offset"] = len(letters)
         entry["length_1"], entry["length_2"] = (len(one) for one in called.letters)
         for name in ("depth_min", "depth_max", "base_votes", "disagreements"):
             entry[name] = getattr(called, name)
         quality = oracle.characters(called.umi_quality).encode()
-        umi_qualities[number, : len(umi)] = np.frombuffer(quality, np.uint8)
+        umi_qualities[place, : len(umi)] = np.frombuffer(quality, np.uint8)
         letters += "".join(called.letters)
         qualities += "".join(oracle.characters(one) for one in called.quality)
     text, ends = np.zeros(2000 * len(drawn) + 1, np.uint8), np.full(len(drawn), -1, np.int64)
     arrays = (np.frombuffer(one.encode(), np.uint8).copy() for one in (letters, qualities))
-    size, records = kernels.render(table, minimum, mate, NAMES, *arrays, umi_qualities, text, ends)
+    size, records = kernels.render(table, mate, NAMES, *arrays, umi_qualities, text, ends)
     return text[:size].tobytes(), ends.tolist(), size, records
 
 
-@given(st.lists(molecules(), max_size=5), st.integers(0, 1), st.integers(1, 4))
-def test_records_are_f_strings(
-    drawn: list[tuple[int, str, str, int, Called]], mate: int, minimum: int
-) -> None:
+@given(st.lists(molecules(), max_size=5), st.integers(0, 1))
+def test_records_are_f_strings(drawn: list[Drawn], mate: int) -> None:
     expected = [
-        oracle.record(SAMPLES[sample], cell, umi, called, mate) if reads >= minimum else ""
-        for sample, cell, umi, reads, called in drawn
+        oracle.record(SAMPLES[sample], cell, umi, called, mate, number) if kept else ""
+        for sample, cell, umi, number, kept, called in drawn
     ]
-    text, ends, size, records = render(drawn, mate, minimum)
+    text, ends, size, records = render(drawn, mate)
     assert text == "".join(expected).encode()
     assert ends == np.cumsum([len(one) for one in expected], dtype=int).tolist()
     assert (size, records) == (len(text), sum(map(bool, expected)))
@@ -137,13 +137,17 @@ def test_records_are_f_strings(
 
 def test_a_record_to_the_letter() -> None:
     called = Called(["ACGTN", "GG"], [[40, 35, 2, 30, 2], [40, 40]], [40, 35, 30], 2, 3, 0, 13, 1)
-    (text, *_), (mate, *_) = (render([(0, "", "GAT", 3, called)], side, 1) for side in range(2))
+    (text, *_), (mate, *_) = (
+        render([(0, "", "GAT", None, True, called)], side) for side in range(2)
+    )
     assert text == (
         b"@S1.GAT RX:Z:GAT\tQX:Z:ID?\tBC:Z:S1\tMI:Z:S1.GAT\tcD:i:3\tcM:i:2\tcE:f:0.076923\n"
         b"ACGTN\n+\nID#?#\n"
     )
     assert mate.endswith(b"\nGG\n+\nII\n")
-    with_cell, *_ = render([(0, "TTT", "GAT", 3, called)], 0, 1)
+    with_cell, *_ = render([(0, "TTT", "GAT", None, True, called)], 0)
     assert with_cell.startswith(
         b"@S1.TTT.GAT RX:Z:GAT\tQX:Z:ID?\tCB:Z:TTT\tBC:Z:S1\tMI:Z:S1.TTT.GAT\tcD:i:3"
     )
+    second, *_ = render([(0, "", "GAT", 11, True, called)], 0)
+    assert second == text.replace(b"S1.GAT", b"S1.GAT.12")

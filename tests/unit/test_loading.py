@@ -10,16 +10,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from bucket_fixture import run_assemble, run_refine
 from row_fixture import BARCODE_WIDTH, cases, leaf_of, make_rows, order_of, packed, write_rows
 from stage_fixture import Row, cold_size, new_meter, slow_settings, unpack_row, unpack_rows
-from umimill.assemble import Settings, assemble
 from umimill.blockfile import BlockFile
 from umimill.errors import UmimillError
 from umimill.kernels.consensus import Batch
 from umimill.loading import READ_ROWS, RowLoader, make_batch
 from umimill.partition import HOT, Leaves, PartitionFile
 from umimill.plan import plan, read_plan
-from umimill.tally import FAMILY, tally
+from umimill.tally import FAMILY
 
 
 @pytest.fixture(scope="module")
@@ -84,6 +84,76 @@ def test_loader_reads_key_ranges(
     )
     for part in parts:
         part.__exit__()
+
+
+@slow_settings(40)
+@given(case=cases(), second=st.integers(0, 5), rows=st.integers(1, 60), ahead=st.integers(1, 40))
+def test_loader_reads_whole_keys(
+    folder: Path, case: tuple[list[list[Row]], Leaves], second: int, rows: int, ahead: int
+) -> None:
+    """Keys in order, each with all its rows, however few are read at a time."""
+    flushes, leaves = case
+    files = [flushes[:second], flushes[second:]]
+    paths = [
+        write_rows(folder / f"keys{number}.rows", own, leaves) for number, own in enumerate(files)
+    ]
+    expected: dict[Any, Counter[Row]] = {}
+    for row in sorted((row for rows in flushes for row in rows), key=order_of):
+        expected.setdefault((order_of(row), row[2]), Counter())[row] += 1
+    parts = [PartitionFile(path) for path in paths]
+    loader = RowLoader(parts, 0, leaves.count)
+    loader._read_rows = ahead
+    runs = sum(len(part.runs(0, 0, leaves.count)) for part in parts)
+    found: dict[Any, Counter[Row]] = {}
+    while True:
+        pieces, key = loader.next_keys(rows)
+        if key is not None:
+            assert not pieces
+            own = passes(loader, key)
+            # It was not one of the keys that fit.
+            assert own.total() > max(1, rows // runs)
+        else:
+            own = Counter(unpack_batch(make_batch(pieces, BARCODE_WIDTH)))
+            assert own.total() <= max(rows, runs)
+        if not own:
+            break
+        keys = sorted({(order_of(row), row[2]) for row in own})
+        assert key is None or len(keys) == 1
+        for one in keys:
+            assert one not in found
+            found[one] = Counter(
+                {row: n for row, n in own.items() if (order_of(row), row[2]) == one}
+            )
+    loader.check_finished()
+    assert list(found) == sorted(found)
+    assert found == expected
+    for part in parts:
+        part.__exit__()
+
+
+def passes(loader: RowLoader, key: Any) -> Counter[Row]:
+    """Read the rows of a key three times."""
+    marks = loader.marks()
+    found = []
+    for number in range(3):
+        if number:
+            loader.rewind(marks)
+        rows: Counter[Row] = Counter()
+        for piece in loader.pieces_through(key):
+            rows.update(unpack_batch(make_batch([piece], BARCODE_WIDTH)))
+        found.append(rows)
+    assert found[0] == found[1] == found[2]
+    return found[0]
+
+
+def test_rows_read_ahead_of_many_runs(tmp_path: Path) -> None:
+    """Of many runs fewer rows are held at a time."""
+    leaves = Leaves((0,))
+    rows = make_rows(np.random.default_rng(1), [(3, 0)] * 3, [(0, 0, 2)], [2], unknown=0)
+    path = write_rows(tmp_path / "a.rows", [rows] * 40, leaves)
+    with PartitionFile(path) as part:
+        for files, ahead in ((0, 1 << 13), (1, (1 << 17) // 40), (4, 1 << 10)):
+            assert RowLoader([part] * files, 0, 1)._read_rows == ahead
 
 
 def cold_sizes(parts: Sequence[PartitionFile], expected: Sequence[Row]) -> list[int]:
@@ -152,20 +222,10 @@ def test_hashes_are_the_same_at_both_ends(tmp_path: Path, batch_bytes: int | Non
         ]  # fmt: skip
         files.append(write_rows(tmp_path / f"{name}.rows", flushes, Leaves((3, 4))))
     plan(files, 1, tmp_path / "a.plan", new_meter("plan"))
-    tally(tmp_path / "a.plan", 0, tmp_path / "families", new_meter("tally"))
-    meter = new_meter("assemble")
-    assemble(
-        tmp_path / "a.plan",
-        tmp_path / "families",
-        0,
-        Settings(1, 1e-4, 2),
-        (tmp_path / "mate1", tmp_path / "mate2"),
-        tmp_path / "molecules",
-        meter,
-        batch_bytes=batch_bytes,
-    )
+    made = run_refine(tmp_path / "a.plan", tmp_path)
+    meter = run_assemble(made, 0, mates=2, batch_bytes=batch_bytes)
     assert meter.reads == 2400
     expected = read_plan(tmp_path / "a.plan").hash_sums.tolist()
-    with BlockFile(tmp_path / "molecules") as file:
-        assert file.read("hash_sums").tolist() == expected
+    with BlockFile(made.files[0]["molecules"]) as file:
+        assert file.read("hash_sums").tolist() == [expected, [0, 0]]
     assert all(expected)

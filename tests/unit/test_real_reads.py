@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import gzip
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
+import pyarrow.parquet as pq
 import pytest
 
-from pipeline import Library, Record, Run, run_pipeline
+from pipeline import Library, Run, run_pipeline
 
 DataFile = Callable[[str], Path]
 
@@ -63,10 +64,20 @@ def refused_names(run: Run) -> set[str]:
 
 def sizes_of(run: Run, sample: str) -> dict[str, int]:
     """Return the reads of each UMI."""
-    return {row["umi"]: row["reads"] for row in run.molecules(sample)}
+    sizes: Counter[str] = Counter()
+    for row in run.molecules(sample):
+        sizes[row["umi"]] += row["reads"]
+    return dict(sizes)
 
 
-def check_ledger(run: Run, sample: str, molecules: int, **checkout: int) -> None:
+def run_unique(rows: Sequence[tuple[str, str, None]], reads: Sequence[Path], folder: Path) -> Run:
+    """Run a library of which nothing is corrected or judged: each family is a molecule."""
+    return run_pipeline(Library(rows, {"u": reads}, method="unique"), folder)
+
+
+def check_ledger(
+    run: Run, sample: str, molecules: int, corrected: int = 0, **checkout: int
+) -> None:
     """Compare the whole ledger: every line that is not listed is zero."""
     library_lines = ("unmatched", "ambiguous")
     expected = {
@@ -77,6 +88,8 @@ def check_ledger(run: Run, sample: str, molecules: int, **checkout: int) -> None
     expected |= {
         ("plan", sample, "planned"): assigned,
         ("tally", sample, "families"): assigned,
+        ("settle", sample, "kept"): assigned - corrected,
+        ("settle", sample, "corrected"): corrected,
         ("assemble", sample, "voted"): assigned,
         ("gather", sample, "records"): molecules,
     }
@@ -113,20 +126,41 @@ def differences(bases: str, places: range, reference: str) -> set[int]:
     }
 
 
-def check_deep_families(run: Run, reference: str, expected: list[int]) -> None:
-    """Compare both mates of the seven deep families with the reference."""
-    rows = run.molecules("SPIKE1")
-    deep = [place for place, row in enumerate(rows) if row["reads"] >= 500]
-    assert sorted((rows[place]["reads"] for place in deep), reverse=True) == expected
-    mates: list[list[Record]] = [run.records("SPIKE1", mate) for mate in (1, 2)]
-    for place in deep:
-        first, second = mates[0][place], mates[1][place]
-        assert first.name == second.name == rows[place]["molecule_id"]
+def deep_rows(run: Run) -> list[dict[str, Any]]:
+    """Return the rows of the deep families, the largest first."""
+    rows = [row for row in run.molecules("SPIKE1") if row["reads"] >= 500]
+    return sorted(rows, key=lambda row: -row["reads"])
+
+
+def check_deep_families(run: Run, reference: str) -> None:
+    """Compare both mates of the seven deep families with the reference, strangers with them."""
+    deep = deep_rows(run)
+    assert len({row["umi"] for row in deep}) == len(deep) == 7
+    mates = [{one.name: one for one in run.records("SPIKE1", mate)} for mate in (1, 2)]
+    for place, row in enumerate(deep):
+        first, second = (own[row["molecule_id"]] for own in mates)
         assert differences(first.bases, range(22, 86), reference) == set()
         found = differences(reverse_complement(second.bases), range(36, 136), reference)
-        assert found == ({FIRST_COPY_ERROR} if rows[place]["reads"] == expected[1] else set())
+        assert found == ({FIRST_COPY_ERROR} if place == 1 else set())
         # As sure as the floor lets anyone be, and no surer.
         assert set(first.qualities + second.qualities) == {40}
+    # What has a UMI of theirs and is another molecule has another sequence.
+    names = {row["umi"]: row["molecule_id"] for row in deep}
+    others = [
+        row
+        for row in run.molecules("SPIKE1")
+        if row["umi"] in names and row["n"] > 1 and row["status"] == "molecule"
+    ]
+    # Seven, of which correction takes some for chimeras or errors.
+    assert len(others) >= 3
+    for row in others:
+        pairs = [(own[row["molecule_id"]], own[names[row["umi"]]]) for own in mates]
+        differing = sum(
+            one != other
+            for first, second in pairs
+            for one, other in zip(first.bases, second.bases, strict=False)
+        )
+        assert differing >= 8, row
 
 
 def test_mageri_by_position(mageri: tuple[Path, Path], spike: str, tmp_path: Path) -> None:
@@ -147,10 +181,48 @@ def test_mageri_by_position(mageri: tuple[Path, Path], spike: str, tmp_path: Pat
     assert wrong != reverse_complement(spike[FIRST_COPY_ERROR])
     assert count > 0.9 * 4328
 
-    run = run_pipeline(Library((("SPIKE1", "^N{14}.{22}", None),), {"u": mageri}), tmp_path)
-    check_ledger(run, "SPIKE1", 263, assigned=21_953)
+    run = run_unique((("SPIKE1", "^N{14}.{22}", None),), mageri, tmp_path)
+    check_ledger(run, "SPIKE1", 270, assigned=21_953)
     assert sizes_of(run, "SPIKE1") == sizes
-    check_deep_families(run, spike, MAGERI_SIZES)
+    # Strangers with a UMI of theirs are 77 + 20 + 2 reads.
+    assert [row["reads"] for row in deep_rows(run)] == [12847, 4308, 1203, 936, 915, 773, 522]
+    check_deep_families(run, spike)
+
+
+def test_mageri_corrected(mageri: tuple[Path, Path], spike: str, tmp_path: Path) -> None:
+    """The deep families stay apart, also two one base apart; they gain what is an error of them."""
+    sizes = Counter(read.bases[:14] for read in read_fastq(mageri[0]))
+    deep = dict(sizes.most_common(7))
+    names = {count: umi for umi, count in deep.items()}
+    assert mismatches(names[936], names[773]) == 1
+    run = run_pipeline(Library((("SPIKE1", "^N{14}.{22}", None),), {"u": mageri}), tmp_path)
+    rows = pq.read_table(run.outputs["samples/SPIKE1/SPIKE1.families.parquet"]).to_pylist()
+    moved = [row for row in rows if row["status"] == "corrected"]
+    assert sum(row["reads"] for row in moved) == run.line("corrected", "SPIKE1", "settle") == 180
+    gained: Counter[str] = Counter()
+    beside: Counter[str] = Counter()
+    for row in moved:
+        gained[row["molecule_umi"]] += row["reads"]
+        assert row["distance"] == 1 or (row["distance"] == 2 and row["posterior"] > 0.99)
+        # A chain of two errors at most, and none of a family that is large itself.
+        apart = mismatches(row["umi"], row["molecule_umi"])
+        assert apart <= 2
+        beside[row["molecule_umi"]] += row["reads"] * (apart == 1)
+        assert row["reads"] <= 16
+    assert gained == {
+        names[12924]: 92, names[4328]: 43, names[936]: 12, names[917]: 13, names[773]: 9,
+        names[522]: 6, names[1203]: 4, "GGGACATCTAGCGT": 1,
+    }  # fmt: skip
+    # All six but the largest gain all that is one base away from them.
+    for umi in list(deep)[1:]:
+        near = [count for one, count in sizes.items() if mismatches(one, umi) == 1]
+        assert beside[umi] == sum(count for count in near if count < 500)
+    exact = [12847, 4308, 1203, 936, 915, 773, 522]
+    assert [row["umi"] for row in deep_rows(run)] == list(deep)
+    assert [row["reads"] for row in deep_rows(run)] == [
+        own + gained[umi] for own, umi in zip(exact, deep, strict=True)
+    ]
+    check_deep_families(run, spike)
 
 
 def test_mageri_searched_along_the_read(
@@ -178,10 +250,11 @@ def test_mageri_searched_along_the_read(
     assert [count for _, count in sizes.most_common(7)] == expected
 
     layout = "NNNNNNNNNNNNNNtgatcttGACGTTGtagatgag"
-    run = run_pipeline(Library((("SPIKE1", layout, None),), {"u": mageri}), tmp_path)
-    check_ledger(run, "SPIKE1", len(sizes), assigned=21_953)
+    run = run_unique((("SPIKE1", layout, None),), mageri, tmp_path)
+    check_ledger(run, "SPIKE1", len(sizes) + 7, assigned=21_953)
     assert sizes_of(run, "SPIKE1") == sizes
-    check_deep_families(run, spike, expected)
+    assert [row["reads"] for row in deep_rows(run)] == [12847, 4310, 1203, 936, 915, 773, 522]
+    check_deep_families(run, spike)
 
 
 # -- umierrorcorrect: single reads, an N in a UMI, a spacer --------------------------------------
@@ -207,10 +280,13 @@ def test_umierrorcorrect_by_position(simsen: Path, tmp_path: Path) -> None:
     known = {umi: count for umi, count in sizes.items() if umi not in unknown}
     assert len(known) == 561
 
-    run = run_pipeline(Library((("P", "^N{12}", None),), {"u": (simsen,)}), tmp_path)
-    check_ledger(run, "P", 561, assigned=1937, unresolved=1)
+    run = run_unique((("P", "^N{12}", None),), (simsen,), tmp_path)
+    # Five UMIs have reads that are not alike.
+    check_ledger(run, "P", 566, assigned=1937, unresolved=1)
     assert sizes_of(run, "P") == known
-    lengths = {row["umi"]: row["length_1"] for row in run.molecules("P")}
+    lengths: Counter[str] = Counter()
+    for row in run.molecules("P"):
+        lengths[row["umi"]] = max(lengths[row["umi"]], row["length_1"])
     longest: Counter[str] = Counter()
     for read in reads:
         longest[read.bases[:12]] = max(longest[read.bases[:12]], len(read.bases) - 12)
@@ -222,14 +298,15 @@ def test_umierrorcorrect_with_its_spacer(simsen: Path, tmp_path: Path) -> None:
     found = {read.name: mismatches(read.bases[12:28], SPACER) for read in reads}
     assert len(found) == len(reads)
     layout = f"^N{{12}}{SPACER}"
-    run = run_pipeline(Library((("P", layout, None),), {"u": (simsen,)}), tmp_path)
+    run = run_unique((("P", layout, None),), (simsen,), tmp_path)
     refused = refused_names(run)
     # Nothing at one or two mismatches of sixteen is refused, and nothing above is taken.
     assert refused == {name for name, count in found.items() if count > 2}
     kept = [read for read in reads if read.name not in refused]
     assert Counter(min(found[read.name], 3) for read in reads) == {0: 1778, 1: 36, 2: 12, 3: 112}
     sizes = Counter(read.bases[:12] for read in kept)
-    check_ledger(run, "P", 540, unmatched=112, assigned=1826)
+    assert len(sizes) == 540
+    check_ledger(run, "P", 550, unmatched=112, assigned=1826)
     assert sizes_of(run, "P") == sizes
     # Those refused are wrong at bases that the machine was sure of.
     for read in reads:
@@ -255,7 +332,27 @@ def test_umitools_slim(data_file: DataFile, tmp_path: Path) -> None:
     assert (len(reads), len(tagged), len(sizes)) == (10_000, 9931, 1017)
     assert not any("N" in umi for umi in sizes)
 
-    run = run_pipeline(Library((("S", "^NNNGGTTNN", None),), {"u": (path,)}), tmp_path)
-    check_ledger(run, "S", 1017, unmatched=69, assigned=9931)
-    assert refused_names(run) == {read.name for read in reads} - {read.name for read in tagged}
-    assert sizes_of(run, "S") == sizes
+    # iCLIP reads of the whole genome: many molecules share each of 1,024 UMIs. Reads are of one
+    # where their first 25 bases differ at three or fewer places.
+    payloads: dict[str, Counter[str]] = {umi: Counter() for umi in sizes}
+    for read in tagged:
+        payloads[read.bases[:3] + read.bases[7:9]][read.bases[9:34]] += 1
+    molecules = 0
+    for own in payloads.values():
+        met: list[str] = []
+        for payload, _ in own.most_common():
+            if all(mismatches(payload[: len(one)], one[: len(payload)]) > 3 for one in met):
+                met.append(payload)
+        molecules += len(met)
+    assert molecules == 7004
+
+    rows = (("S", "^NNNGGTTNN", None),)
+    # 198 neighbours of one payload are more than the 954 that chance gives: 75 single reads are
+    # rather errors of one beside them than molecules, none of them surely.
+    for method, corrected in (("unique", 0), ("posterior", 75)):
+        library = Library(rows, {"u": (path,)}, method=method)
+        run = run_pipeline(library, tmp_path / method)
+        check_ledger(run, "S", 7004 - corrected, corrected, unmatched=69, assigned=9931)
+        assert refused_names(run) == {read.name for read in reads} - {read.name for read in tagged}
+        if method == "unique":
+            assert sizes_of(run, "S") == sizes

@@ -83,6 +83,7 @@ def test_sections_come_in_the_order_of_the_questions(typical):
     text, _ = typical
     assert read(text).headings == [
         "Samples",
+        "Barcodes",
         "Where every template went",
         "Throughput",
         "Memory",
@@ -127,9 +128,37 @@ def test_ledger_names_every_library_once_and_holds_every_line(typical):
 def test_sums_close_and_are_shown(typical):
     text, _ = typical
     rows = read(text).tables["checks-table"][1:]
-    assert len(rows) == 6
+    assert len(rows) == 7
     assert all(row[1] == row[2] and row[3] == "closes" for row in rows)
-    assert "All 11 sums close" in text
+    assert "All 13 sums close" in text
+
+
+def test_every_sample_has_its_barcodes(typical):
+    text, libraries = typical
+    tables = read(text).tables
+    names = [["L1", "S1"], ["L1", "S2"], ["L1", "S3"], ["L1", "S4"], ["L2", "S5"]]
+    for name in ("barcodes-table", "estimates-table"):
+        assert [row[:2] for row in tables[name][1:]] == names
+    rows = [row for library in libraries for row in library.barcodes.values()]
+    for shown, row in zip(tables["barcodes-table"][1:], rows, strict=True):
+        assert [whole(shown[i]) for i in (2, 5, 6, 7)] == [
+            row.families, row.molecules, row.chimera_suspects, row.unresolved,
+        ]  # fmt: skip
+        assert whole(shown[8]) == row.families - row.corrected
+    assert tables["barcodes-table"][1][3] == "3,00024.4%"
+    assert tables["estimates-table"][1][2:] == [
+        "1.2e-03", "1.1e-03", "1.9e-03", "both", "<0.1%", "8.0%", "0.3%",
+    ]  # fmt: skip
+    assert tables["estimates-table"][3][3:6] == ["\N{EN DASH}", "\N{EN DASH}", "a default"]
+    assert 'id="outcomes-w' in text
+
+
+def test_barcodes_that_were_left_are_said_to_be(tmp_path):
+    spec = report_fixture.LibrarySpec("L1", {"S1": 900}, correct=False)
+    text, _ = made(lambda folder: report_fixture.write_metrics(folder, [spec]), tmp_path)
+    assert "Barcodes were left as they were read (<code>refine_method: unique</code>)." in text
+    assert "so the number of molecules is an upper bound" in text
+    assert 'id="outcomes-w' not in text
 
 
 def test_a_broken_ledger_is_an_alarm(tmp_path):
@@ -184,7 +213,7 @@ def test_every_figure_says_its_finding(typical):
     labels = re.findall(r'<svg role="img" aria-label="([^"]+)"', text)
     assert len(labels) == text.count("<svg")
     assert all(label.endswith(".") for label in labels)
-    assert "83.9% of the templates had a vote in a consensus." in labels
+    assert "83.6% of the templates had a vote in a consensus." in labels
     # A wide and a narrow drawing of each, of which a page shows one.
     assert sorted(labels) == sorted(2 * list(dict.fromkeys(labels)))
 
@@ -294,8 +323,9 @@ def test_cut_json_is_named(tmp_path):
 def test_settings_are_shown(tmp_path):
     text, _ = made(report_fixture.large, tmp_path, libraries=2)
     head, *rows = read(text).tables["settings-table"]
-    assert head == ["Library", "buckets", "parts", "min_reads", "floor"]
-    assert rows == [["plate1", "64", "1", "1", "0.0001"], ["plate2", "64", "1", "2", "0.0001"]]
+    keys = ["buckets", "parts", "min_reads", "refine_method", "min_posterior", "floor"]
+    assert head == ["Library", *keys]
+    assert rows == [[f"plate{i}", "64", "1", str(i), "posterior", "0.5", "0.0001"] for i in (1, 2)]
 
 
 def test_an_error_rate_of_zero_is_said_as_what_it_is(tmp_path):

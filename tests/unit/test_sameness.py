@@ -13,6 +13,7 @@ import json
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow.parquet as pq
@@ -20,8 +21,16 @@ import pytest
 
 import sameness_fixture
 from pipeline import Knobs, Library, Run, run_pipeline
-from sameness_fixture import BLOCK, CLEAN, HOT_READS, Base, Watch
-from umimill import assemble, gather, tables
+from sameness_fixture import (
+    BLOCK,
+    CLEAN,
+    HOT_READS,
+    Base,
+    Watch,
+    covering,
+    rows_from_elsewhere,
+)
+from umimill import cells, gather, tables
 from umimill.blockfile import BlockWriter
 
 # Fixtures.
@@ -42,8 +51,8 @@ def row_groups(run: Run) -> int:
 def test_base_run_has_what_the_product_needs(kind: str, bases: Callable[[str], Base]) -> None:
     base = bases(kind)
     run, water = base.run, "samples/water/water"
-    per_sample = len(run.library.samples) * (5 if kind == "paired" else 4)
-    assert len(run.outputs) == per_sample + (2 if kind == "paired" else 1) + 3
+    per_sample = len(run.library.samples) * (6 if kind == "paired" else 5)
+    assert len(run.outputs) == per_sample + (2 if kind == "paired" else 1) + 5
     deepest = {
         sample: max((row["reads"] for row in run.molecules(sample)), default=0)
         for sample in run.library.samples
@@ -63,42 +72,56 @@ def test_base_run_has_what_the_product_needs(kind: str, bases: Callable[[str], B
     assert levels[1] > 10
 
 
-@pytest.mark.parametrize("parts", [1, 2, 5])
-@pytest.mark.parametrize("spill", [False, True], ids=["fits", "spills"])
-@pytest.mark.parametrize("threads", [1, 2])
-@pytest.mark.parametrize("buckets", [1, 3, 16, 64])
-@pytest.mark.parametrize("kind", ["single", "paired"])
+FACTORS: dict[str, tuple[Any, ...]] = {
+    "kind": ("single", "paired"),
+    "buckets": (1, 3, 16, 64),
+    "parts": (1, 2, 5),
+    "threads": (1, 2),
+    # Three to twenty flushes a unit, of other sizes in every cell.
+    "staging_bytes": (300_000, 900_000),
+    "tally_bytes": (1, None),
+    "table_bytes": (1, None),
+    "block_bytes": (1, 5000, None),
+    "batch_bytes": (1, None),
+}
+CELLS = covering(FACTORS)
+
+
+def test_each_two_knobs_meet() -> None:
+    for first, second in itertools.combinations(FACTORS, 2):
+        met = {(cell[first], cell[second]) for cell in CELLS}
+        assert met == set(itertools.product(FACTORS[first], FACTORS[second]))
+
+
+@pytest.mark.parametrize("cell", CELLS, ids=["-".join(map(str, cell.values())) for cell in CELLS])
 def test_same_bytes(
-    kind: str,
-    buckets: int,
-    threads: int,
-    spill: bool,
-    parts: int,
-    bases: Callable[[str], Base],
-    scaled: Watch,
-    folder: Path,
+    cell: dict[str, Any], bases: Callable[[str], Base], scaled: Watch, folder: Path
 ) -> None:
-    base = bases(kind)
+    base = bases(cell["kind"])
     knobs = Knobs(
-        buckets=buckets,
-        parts=parts,
-        threads=threads,
-        # Three to twenty flushes a unit, of other sizes in every cell.
-        staging_bytes=(300_000 if spill else 900_000) // parts,
-        table_bytes=1 if spill else None,
-        batch_bytes=1 if spill else None,
-        record_block=BLOCK,
+        **{name: value for name, value in cell.items() if name != "kind"}, record_block=BLOCK
     )
+    knobs = replace(knobs, staging_bytes=cell["staging_bytes"] // knobs.parts)
     scaled.clear()
     run = run_pipeline(base.library, folder, knobs)
 
     checkouts = run.of("checkout")
-    assert len(checkouts) == 3 * parts
+    assert len(checkouts) == 3 * knobs.parts
     assert min(job["counters"]["flushes"] for job in checkouts) >= 2
-    assert (run.total("tally", "umi_spill_bytes") > 0) == spill
-    assert (scaled.streamed > 0) == spill
+    assert (run.total("tally", "streamed") > 0) == (knobs.tally_bytes == 1)
+    # Families are linked to those of other blocks and buckets, and asked of them.
+    apart = knobs.buckets > 1 or knobs.block_bytes is not None
+    assert (run.total("link", "sibling_pairs") > 50) == apart
+    assert run.total("settle", "queries") > 1000
+    assert run.total("settle", "answers") > 50
+    assert (run.total("settle", "umi_spill_bytes") > 0) == (knobs.table_bytes == 1)
+    # Rows are moved, into other buckets too.
+    assert run.total("move", "moved_rows") == scaled.from_outboxes > 300
+    assert (rows_from_elsewhere(run, knobs.buckets) > 0) == (knobs.buckets > 1)
+    # A key of several molecules is called as it is read.
+    assert (scaled.streamed > 0) == (scaled.several > 0) == (knobs.batch_bytes == 1)
     assert scaled.streamed_pieces >= 2 * scaled.streamed
-    assert sum(job["reads"] > 0 for job in run.of("assemble")) >= buckets * 2 // 3
+    assert sum(job["reads"] > 0 for job in run.of("assemble")) >= knobs.buckets * 2 // 3
     # Two cells under way at once, so that one could be written before the other.
     assert max(scaled.cells) >= 2
     assert row_groups(run) >= 3
@@ -109,9 +132,12 @@ def test_the_data_alone_decide_whatever_is_asked_of_the_run(
     bases: Callable[[str], Base], scaled: Watch, folder: Path
 ) -> None:
     # Filters move the books and the records: with them, too, knobs move nothing.
-    library = replace(bases("paired").library, minimum_reads=3, minimum_umi_quality=12, floor=1e-6)
-    other = replace(CLEAN, buckets=16, parts=2, threads=2, staging_bytes=1, table_bytes=1,
-                    batch_bytes=1)  # fmt: skip
+    library = replace(
+        bases("paired").library, minimum_reads=3, minimum_umi_quality=12, floor=1e-6,
+        minimum_posterior=0.99, suspects=True,
+    )  # fmt: skip
+    other = replace(CLEAN, buckets=16, parts=2, threads=2, staging_bytes=1, tally_bytes=1,
+                    table_bytes=1, block_bytes=1, batch_bytes=1)  # fmt: skip
     first = run_pipeline(library, folder / "first", CLEAN)
     second = run_pipeline(library, folder / "second", other)
     assert first.hashes() == second.hashes()
@@ -125,7 +151,7 @@ def test_streamed_reads_that_grow(
 ) -> None:
     # The last of four flushes brings a few reads of the large key that are longer than its sums are
     # wide: they must grow and keep all, those of a barcode that no few reads are sure of, too.
-    monkeypatch.setattr(assemble, "CELL_READS", 100)
+    monkeypatch.setattr(cells, "CELL_READS", 100)
     rng = np.random.default_rng(5)
     letters = np.frombuffer(b"ACGT", np.uint8)
     template = rng.choice(letters, 2100)
@@ -154,9 +180,9 @@ def test_streamed_reads_that_grow(
 @pytest.mark.parametrize(
     "knobs",
     [
-        Knobs(buckets=1, parts=2, threads=2, staging_bytes=1, table_bytes=1, batch_bytes=1),
-        Knobs(buckets=16, threads=2, staging_bytes=1 << 20, batch_bytes=1),
-        Knobs(buckets=5, parts=2, table_bytes=1),
+        Knobs(buckets=1, parts=2, threads=2, staging_bytes=1, tally_bytes=1, batch_bytes=1),
+        Knobs(buckets=16, threads=2, staging_bytes=1 << 20, table_bytes=1, batch_bytes=1),
+        Knobs(buckets=5, parts=2, tally_bytes=1, block_bytes=5000),
     ],
     ids=["one", "many", "few"],
 )
@@ -171,10 +197,10 @@ def test_same_bytes_at_real_sizes(knobs: Knobs, large: Base, watch: Watch, folde
 def test_three_row_groups_of_the_real_size_are_cut_alike(tmp_path: Path) -> None:
     count = 2 * tables.ROW_GROUP_ROWS + 4321
     rng = np.random.default_rng(3)
-    rows = np.zeros(count, assemble.MOLECULE)
+    rows = np.zeros(count, cells.MOLECULE)
     rows["key"] = np.arange(count, dtype=np.uint64) << np.uint64(64 - 24)
     rows["umi_length"], rows["length_1"], rows["called"] = 12, 90, 90
-    rows["reads"] = rng.integers(1, 50, count)
+    rows["reads"], rows["kept"] = rng.integers(1, 50, count), 1
     rows["error_sum"] = rng.integers(0, 1 << 40, count)
     rows["quality_sum_1"] = rng.integers(90 * 2, 90 * 41, count)
     written = []
@@ -192,7 +218,7 @@ def test_three_row_groups_of_the_real_size_are_cut_alike(tmp_path: Path) -> None
             pieces.append([str(path), 0, stop - start])
         path = tmp_path / f"{name}.parquet"
         entry = {"sample": "S1", "molecules": pieces}
-        gather.write_molecules(entry, path, paired=False, minimum_reads=1)
+        gather.write_molecules(entry, path, paired=False)
         written.append(hashlib.sha256(path.read_bytes()).hexdigest())
     file = pq.ParquetFile(tmp_path / "many.parquet")
     groups = [file.metadata.row_group(group).num_rows for group in range(file.num_row_groups)]

@@ -18,7 +18,6 @@ import socket
 import subprocess
 import sys
 import zlib
-from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -51,18 +50,19 @@ Results = Iterator[Any]
 
 
 def newest_first(worker: Any, cells: Iterator[Any], threads: int) -> Results:
-    """Append results as they are done, and let the newest be done first."""
+    """Append results as they are done, and let the newest of a sample be done first."""
     if threads == 1:
         yield from map(worker.run, cells)
         return
     with ThreadPoolExecutor(threads) as pool:
-        pending: deque[Any] = deque()
+        pending: list[Any] = []
         for cell in cells:
             pending.append(pool.submit(worker.run, cell))
             if len(pending) > threads:
-                yield pending.pop().result()
-        while pending:
-            yield pending.pop().result()
+                samples = [one.result().sample for one in pending]
+                yield pending.pop(samples.count(samples[0]) - 1).result()
+        for one in pending:
+            yield one.result()
 
 
 def newest_records_first(worker: Any, cells: Iterator[Any], threads: int) -> Results:
@@ -108,15 +108,17 @@ def float_votes(kind: type[np.floating[Any]]) -> Callable[..., None]:
     whole = kernels.call_molecules
 
     def call(
-        batch: Any, order: Any, molecules: Any, minimum: int, model: Any, votes: Any,
-        letters: Any, qualities: Any, umi_qualities: Any, hash_sums: Any,
+        batch: Any, order: Any, given: Any, molecules: Any, model: Any, votes: Any, letters: Any,
+        qualities: Any, umi_qualities: Any, hash_sums: Any,
     ) -> None:  # fmt: skip
         whole(
-            batch, order, molecules, minimum, model, votes, letters, qualities, umi_qualities,
+            batch, order, given, molecules, model, votes, letters, qualities, umi_qualities,
             hash_sums,
         )  # fmt: skip
-        unused = np.zeros_like(hash_sums)
+        unused = np.zeros_like(hash_sums[0])
         for molecule in molecules:
+            if molecule["kept"] == 0:
+                continue
             first, length = int(molecule["first"]), int(molecule["length_1"])
             sums = np.zeros((4, length), kind)
             for row in order[first : first + int(molecule["reads"])].tolist():
@@ -126,7 +128,7 @@ def float_votes(kind: type[np.floating[Any]]) -> Callable[..., None]:
                     starts=batch.starts[row : row + 1],
                     runs=batch.runs[row : row + 1],
                 )
-                kernels.add_batch(one, 1, model, votes, unused)
+                kernels.add_rows(one, np.arange(1), 1, model, votes, unused)
                 said = (votes.planes[0, :, :length] & kernels.VOTE_MASK) / VOTE_UNITS
                 error = 3 / (np.exp(said.max(axis=0)) + 3)
                 likely = np.where(said > 0, np.log1p(-error), np.log(error / 3))

@@ -2,7 +2,9 @@
 
 import pytest
 
-from umimill import summary
+from umimill import barcode_sums, summary
+from umimill import outcomes as move_outcomes
+from umimill.barcode_sums import Barcodes, Outcome
 from umimill.summary import Job, LedgerRow, Library, Sample
 
 
@@ -23,6 +25,9 @@ CLOSED = (
     ("plan", "B", "planned", 4),
     ("tally", "A", "families", 10),
     ("tally", "B", "families", 4),
+    ("settle", "A", "kept", 8),
+    ("settle", "A", "corrected", 2),
+    ("settle", "B", "kept", 4),
     ("assemble", "A", "voted", 9),
     ("assemble", "A", "set_aside(indel)", 1),
     ("assemble", "B", "voted", 4),
@@ -33,14 +38,14 @@ SAMPLES = (Sample("L1", "A", 10, 3), Sample("L1", "B", 4, 4))
 SIZES = {"A": ((1, 1), (4, 1), (5, 1)), "B": ((1, 4),)}
 
 
-def verdicts(rows, samples=SAMPLES, sizes=SIZES, templates=20):
-    provenance = {"units": [{"templates": templates}]}
-    made = library(rows, samples=samples, sizes=sizes, provenance=provenance)
+def verdicts(rows, samples=SAMPLES, sizes=SIZES, templates=20, suspects=False, **values):
+    provenance = {"units": [{"templates": templates}], "suspects": suspects}
+    made = library(rows, samples=samples, sizes=sizes, provenance=provenance, **values)
     return [check.closed for check in summary.checks(made)]
 
 
 def test_a_ledger_that_closes():
-    assert verdicts(CLOSED) == [True] * 6
+    assert verdicts(CLOSED) == [True] * 7
 
 
 @pytest.mark.parametrize(
@@ -49,9 +54,10 @@ def test_a_ledger_that_closes():
         (("checkout", None, "unmatched", 4), [0]),
         (("checkout", "A", "assigned", 9), [0, 1, 2]),
         (("plan", "B", "planned", 3), [1]),
-        (("tally", "A", "families", 11), [2, 3, 5]),
-        (("assemble", "A", "voted", 8), [3]),
-        (("gather", "B", "records", 3), [4]),
+        (("tally", "A", "families", 11), [2, 3, 4, 6]),
+        (("settle", "A", "corrected", 1), [3]),
+        (("assemble", "A", "voted", 8), [4]),
+        (("gather", "B", "records", 3), [5]),
     ],
 )
 def test_one_changed_line_opens_its_sums(changed, opened):
@@ -67,15 +73,65 @@ def test_opposite_errors_of_two_samples_do_not_hide_each_other():
 
 def test_templates_below_the_filter_may_be_missing_from_records_but_not_added():
     filtered = [*CLOSED, ("assemble", "A", "below_filter", 1)]
-    filtered[8] = ("assemble", "A", "voted", 8)
+    filtered[11] = ("assemble", "A", "voted", 8)
     fewer = [
         ("gather", "A", "records", 2) if row[:2] == ("gather", "A") else row for row in filtered
     ]
     more = [
         ("gather", "A", "records", 9) if row[:2] == ("gather", "A") else row for row in filtered
     ]
-    assert verdicts(fewer)[4] is True
-    assert verdicts(more)[4] is False
+    assert verdicts(fewer)[5] is True
+    assert verdicts(more)[5] is False
+
+
+def test_families_that_are_no_molecules_close_the_sums():
+    others = {"A": Barcodes(chimera_suspects=1, chimera_suspect_reads=3, unresolved=1,
+                            unresolved_reads=1)}  # fmt: skip
+    sizes = SIZES | {"A": ((1, 1), (5, 1))}
+    samples = (Sample("L1", "A", 10, 2), SAMPLES[1])
+    rows = [row for row in CLOSED if row[:2] not in {("assemble", "A"), ("gather", "A")}]
+    apart = [*rows, ("assemble", "A", "voted", 6), ("assemble", "A", "chimera_suspect", 3),
+             ("assemble", "A", "unresolved", 1), ("gather", "A", "records", 2)]  # fmt: skip
+    assert verdicts(apart, samples, sizes, barcodes=others) == [True] * 7
+    assert verdicts(apart, samples, sizes) == [True] * 6 + [False]
+    written = [*rows, ("assemble", "A", "voted", 10), ("gather", "A", "records", 4)]
+    assert verdicts(written, samples, sizes, suspects=True, barcodes=others) == [True] * 7
+    assert verdicts(written, samples, sizes, barcodes=others)[5] is False
+    fates = summary.fates(library(apart))
+    assert fates == {
+        "voted": 10, "chimera_suspect": 3, "unmatched": 5, "too_short": 1, "unresolved": 1,
+    }  # fmt: skip
+
+
+def outcomes(*rows):
+    return [Outcome("A", *row) for row in rows]
+
+
+def test_families_by_size_and_outcome():
+    assert barcode_sums.outcome_bins([]) == []
+    rows = outcomes(
+        (1, "molecule", 2), (1, "corrected", 3), (4, "molecule", 5), (64, "molecule", 1)
+    )
+    none = dict.fromkeys(barcode_sums.OUTCOMES, 0)
+    assert barcode_sums.outcome_bins(rows) == [
+        (0, False, none | {"molecule": 2, "corrected": 3}),
+        (2, False, none | {"molecule": 5}),
+        (3, True, none | {"molecule": 1}),
+    ]
+    rows += outcomes((32, "corrected", 1), (64, "molecule", 4))
+    assert [bin[:2] for bin in barcode_sums.outcome_bins(rows)] == [
+        (0, False), (2, False), (5, False), (6, False),
+    ]  # fmt: skip
+    assert barcode_sums.outcome_bins(rows)[-1][2]["molecule"] == 5
+    assert set(barcode_sums.OUTCOMES) == set(move_outcomes.OUTCOMES)
+
+
+def test_sums_of_barcodes():
+    one = Barcodes(families=9, corrected=2, chimera_suspects=1, chimera_suspect_reads=4, error=0.1)
+    assert barcode_sums.total([one, one]) == Barcodes(
+        families=18, corrected=4, chimera_suspects=2, chimera_suspect_reads=8
+    )
+    assert barcode_sums.total([]) == Barcodes()
 
 
 def test_fates_sum_to_the_templates_and_drop_reasons():

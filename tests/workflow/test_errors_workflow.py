@@ -236,9 +236,7 @@ def test_mended_library_runs_alone(broken: Broken, tmp_path: Path) -> None:
         shutil.copyfile(folder / f"good_R{mate}.fastq", folder / f"names_R{mate}.fastq")
     targets = [f"gather_{name}_1" for name in ("good", "names")]
     result = runs.succeed(folder, "--dry-run", "--rerun-incomplete", *targets)
-    assert result.stages == Counter(
-        probe=1, checkout=1, plan=1, tally=1, assemble=1, index=1, gather=1
-    )
+    assert result.stages == Counter(dict.fromkeys(runs.STAGES[:-1], 1))
     assert not any("good" in job.output for job in result.jobs)
 
 

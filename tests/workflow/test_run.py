@@ -11,6 +11,7 @@ from collections import Counter
 from dataclasses import dataclass
 from html.parser import HTMLParser
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow.parquet as pq
@@ -29,7 +30,7 @@ SINGLE = {"S1": ("^GATTACAcagtN{12}",), "S2": ("^CTGGTGTcagtN{12}",)}
 WATER = {"W1": ("^ACGTACttgcaNNNNNNNN",)}
 LIBRARIES = {"pair.x-1": PAIRED, "single": SINGLE, "water": WATER}
 FOREIGN = {"pair.x-1": 80, "single": 100, "water": 0}
-TABLES = ("molecules.parquet", "sizes.tsv", "ledger.tsv")
+TABLES = ("molecules.parquet", "families.parquet", "sizes.tsv", "ledger.tsv")
 # The folder of a run, in letters and signs that shells, URLs and YAML treat as special.
 FOLDER = "Läufe & Proben #1 (50%)"
 
@@ -58,7 +59,9 @@ def write_inputs(folder: Path) -> dict[str, int]:
         for mate, text in enumerate(texts, start=1):
             runs.write_reads(folder / f"Über sicht/größe {unit} [R{mate}].fastq.gz", text)
     layouts = [(spell_out(layout[0]),) for layout in SINGLE.values()]
-    (text,) = runs.simulate_reads(rng, layouts, molecules=900, templates=11_000, foreign=100)
+    (text,) = runs.simulate_reads(
+        rng, layouts, molecules=900, templates=11_000, foreign=100, umi_errors=0.003
+    )
     given.update(runs.count_tags(text, {"S1": layouts[0], "S2": layouts[1]}))
     runs.write_reads(folder / "single's reads.fq", text)
     (folder / "empty.fastq.gz").touch()
@@ -108,8 +111,8 @@ def records(folder: Path, sample: str) -> list[list[tuple[str, ...]]]:
 def test_dry_run_lists_what_is_run(finished: Finished, snakefile: str) -> None:
     assert finished.dry[snakefile].jobs == finished.result.jobs
     assert finished.result.stages == {
-        "probe": 5, "checkout": 5, "plan": 3, "tally": 3, "assemble": 3, "index": 3,
-        "gather": 6, "report": 1,
+        "probe": 5, "checkout": 5, "plan": 3, "tally": 3, "model": 3, "link": 3, "settle": 3,
+        "move": 3, "route": 3, "assemble": 3, "index": 3, "gather": 6, "report": 1,
     }  # fmt: skip
 
 
@@ -130,9 +133,9 @@ def test_files_are_those_of_the_manual(finished: Finished) -> None:
         names = [*(f"unmatched{mate}.fastq.gz" for mate in mates), "metrics.json"]
         expected |= {f"unmatched/{library}/{library}.{name}" for name in names}
         names = ["jobs.json", "ledger.tsv", "sizes.tsv", "samples.tsv", "provenance.json"]
-        names += ["index.json", "gather.1.json"]
+        names += ["barcodes.tsv", "outcomes.tsv", "index.json", "gather.1.json"]
         expected |= {f"metrics/{library}/{name}" for name in names}
-    inner = ("probe", "partition", "plan", "tally", "assemble", "index")
+    inner = {*runs.STAGES, "partition"} - {"report"}
     found = {
         str(path.relative_to(results))
         for path in runs.files_below(results)
@@ -176,19 +179,69 @@ def check_sample(
     summary: dict[str, str],
 ) -> None:
     given = finished.given[sample]
-    own = ledger["assemble", sample, "voted"] + ledger["assemble", sample, "below_filter"]
+    own = sum(n for (stage, one, _), n in ledger.items() if (stage, one) == ("assemble", sample))
     assert ledger["checkout", sample, "assigned"] == given
     assert ledger["tally", sample, "families"] == own == int(summary["reads"]) == given
+    assert ledger["settle", sample, "kept"] + ledger["settle", sample, "corrected"] == given
     home = finished.folder / "results" / "samples" / sample
-    molecules = pq.read_table(home / f"{sample}.molecules.parquet").to_pydict()
-    assert sum(molecules["reads"]) == given
+    every = pq.read_table(home / f"{sample}.molecules.parquet").to_pylist()
+    assert len(every) == int(summary["molecules_all"])
+    assert sum(row["reads"] for row in every) == given
+    molecules = [row for row in every if row["status"] == "molecule"]
     names = [record[0].split()[0] for record in records(finished.folder, sample)[0]]
-    assert len(names) == len(set(names)) == len(molecules["umi"]) == int(summary["molecules"])
+    assert len(set(names)) == len(names) == int(summary["molecules"])
+    assert names == [f"@{row['molecule_id']}" for row in molecules]
+    voted = sum(row["reads"] for row in molecules)
+    assert voted == ledger["assemble", sample, "voted"]
     sizes = runs.read_table(home / f"{sample}.sizes.tsv")
-    assert sum(int(row["family_size"]) * int(row["count"]) for row in sizes) == given
+    assert sum(int(row["family_size"]) * int(row["count"]) for row in sizes) == voted
+    check_families(home, sample, ledger, every)
     rows = runs.read_table(home / f"{sample}.ledger.tsv")
     assert {(row["library"], row["sample"]) for row in rows} == {(library, sample)}
     assert all(ledger[row["stage"], sample, row["line"]] == int(row["templates"]) for row in rows)
+
+
+def check_families(
+    home: Path,
+    sample: str,
+    ledger: dict[tuple[str, str, str], int],
+    molecules: list[dict[str, Any]],
+) -> None:
+    """Compare the families of a sample with its molecules, its ledger and the table of barcodes."""
+    families = pq.read_table(home / f"{sample}.families.parquet").to_pylist()
+    moved = [row for row in families if row["status"] == "corrected"]
+    assert sum(row["reads"] for row in moved) == ledger["settle", sample, "corrected"]
+    assert len(families) - len(moved) == len(molecules)
+    statuses = Counter(row["status"] for row in families)
+    statuses.subtract(row["status"] for row in molecules)
+    assert statuses == Counter(corrected=len(moved))
+    joined: Counter[tuple[str, int]] = Counter()
+    for row in families:
+        joined[row["molecule_umi"], row["molecule_family"]] += row["reads"]
+        assert row["status"] != "corrected" or row["posterior"] >= 0.5
+    assert sorted(joined.values()) == sorted(row["reads"] for row in molecules)
+    folder = home.parents[1] / "metrics"
+    tables = [runs.read_table(path) for path in folder.glob("*/barcodes.tsv")]
+    (row,) = [row for table in tables for row in table if row["sample"] == sample]
+    assert int(row["families"]) == len(families)
+    assert int(row["corrected"]) == len(moved)
+    assert int(row["corrected_reads"]) == ledger["settle", sample, "corrected"]
+    assert int(row["unresolved_reads"]) == ledger["assemble", sample, "unresolved"]
+    assert int(row["chimera_suspect_reads"]) == ledger["assemble", sample, "chimera_suspect"]
+    counts = [0, 0]
+    for path in folder.glob("*/outcomes.tsv"):
+        for line in runs.read_table(path):
+            if line["sample"] == sample:
+                counts[line["outcome"] == "corrected"] += int(line["families"])
+    assert counts == [len(molecules), len(moved)]
+
+
+def test_barcodes_with_errors_are_corrected(finished: Finished) -> None:
+    """Of the 900 molecules no more than a few are left over, and hardly one is lost."""
+    rows = runs.read_table(finished.folder / "results" / "metrics" / "single" / "barcodes.tsv")
+    assert sum(int(row["families"]) for row in rows) > 1100
+    assert all(int(row["corrected"]) > 100 for row in rows)
+    assert 780 < sum(int(row["molecules"]) for row in rows) <= 910
 
 
 def test_pairs_stay_pairs(finished: Finished) -> None:
@@ -200,10 +253,10 @@ def test_pairs_stay_pairs(finished: Finished) -> None:
 def test_records_are_in_the_order_of_barcodes(finished: Finished) -> None:
     for sample in ("P1", "S1"):
         path = finished.folder / "results" / "samples" / sample / f"{sample}.molecules.parquet"
-        umis = pq.read_table(path)["umi"].to_pylist()
-        names = [one[0].split()[0] for one in records(finished.folder, sample)[0]]
-        assert umis == sorted(umis)
-        assert names == [f"@{sample}.{umi}" for umi in umis]
+        table = pq.read_table(path).to_pydict()
+        assert table["umi"] == sorted(table["umi"])
+        for name, umi in zip(table["molecule_id"], table["umi"], strict=True):
+            assert re.fullmatch(rf"{sample}\.{umi}(\.\d+)?", name)
 
 
 @pytest.mark.parametrize(("sample", "mates"), [("P.blank", 2), ("W1", 1)])

@@ -1,31 +1,9 @@
-rule tally:
-    input:
-        plan=library_plan,
-    output:
-        families=intermediate("results/tally/{library}/{bucket}.families"),
-        metrics="results/tally/{library}/{bucket}.metrics.json",
-    log:
-        "logs/tally/{library}/{bucket}.log",
-    benchmark:
-        "benchmarks/tally/{library}/{bucket}.jsonl"
-    conda:
-        "../../envs/stage.yaml"
-    threads: 1
-    resources:
-        mem_mb=400,
-        runtime=60,
-    params:
-        algorithm=ALGORITHM_VERSION,
-        version=__version__,
-        library=lambda wildcards: wildcards.library,
-    script:
-        "../../scripts/tally.py"
-
-
 rule assemble:
     input:
         plan=library_plan,
         families="results/tally/{library}/{bucket}.families",
+        fates="results/move/{library}/{bucket}.fates",
+        routes=library_file("route", "json"),
     output:
         mate1=intermediate("results/assemble/{library}/{bucket}.mate1"),
         mate2=intermediate("results/assemble/{library}/{bucket}.mate2"),
@@ -47,6 +25,7 @@ rule assemble:
         library=lambda wildcards: wildcards.library,
         paired=lambda wildcards: LIBRARIES[wildcards.library].paired,
         minimum_reads=CONFIG.min_reads,
+        suspects=CONFIG.suspects,
         floor=CONFIG.floor,
     script:
         "../../scripts/assemble.py"
@@ -55,10 +34,15 @@ rule assemble:
 rule index:
     input:
         partitions,
+        library_outboxes,
         plan=index_plan,
         mate1=buckets("assemble", "mate1"),
         mate2=buckets("assemble", "mate2"),
         molecules=buckets("assemble", "molecules"),
+        families=library_families,
+        fates=buckets("move", "fates"),
+        routes=library_file("route", "json"),
+        model=library_file("model", "model"),
         probes=library_probes,
         jobs=library_jobs,
     output:
@@ -67,6 +51,8 @@ rule index:
         ledger="results/metrics/{library}/ledger.tsv",
         sizes="results/metrics/{library}/sizes.tsv",
         samples="results/metrics/{library}/samples.tsv",
+        barcodes="results/metrics/{library}/barcodes.tsv",
+        outcomes="results/metrics/{library}/outcomes.tsv",
         provenance="results/metrics/{library}/provenance.json",
         metrics="results/metrics/{library}/index.json",
     log:
@@ -89,6 +75,9 @@ rule index:
         parts=CONFIG.parts,
         floor=CONFIG.floor,
         minimum_reads=CONFIG.min_reads,
+        method=CONFIG.refine_method,
+        minimum_posterior=CONFIG.min_posterior,
+        suspects=CONFIG.suspects,
     script:
         "../../scripts/index.py"
 
@@ -128,7 +117,6 @@ for library in CONFIG.libraries:
                 library=library.name,
                 samples=list(samples),
                 paired=library.paired,
-                minimum_reads=CONFIG.min_reads,
             script:
                 "../../scripts/gather.py"
 

@@ -76,5 +76,7 @@ rule plan:
         algorithm=ALGORITHM_VERSION,
         version=__version__,
         library=lambda wildcards: wildcards.library,
+        layouts=library_layouts,
+        placement=CONFIG.placement,
     script:
         "../../scripts/plan.py"

@@ -96,12 +96,24 @@ def bucket_number(library):
     return len(getattr(scatter, library)("{scatteritem}"))
 
 
-def library_plan(wildcards):
-    return f"results/plan/{wildcards.library}/of-{wildcards.bucket.split('-of-')[1]}.plan"
+def of_buckets(stage, library, ending):
+    """Name the file that a stage makes for all buckets of a library."""
+    return f"results/{stage}/{library}/of-{bucket_number(library)}.{ending}"
+
+
+def library_file(stage, ending):
+    return lambda wildcards: of_buckets(stage, wildcards.library, ending)
 
 
 def index_plan(wildcards):
-    return f"results/plan/{wildcards.library}/of-{bucket_number(wildcards.library)}.plan"
+    return of_buckets("plan", wildcards.library, "plan")
+
+
+library_plan = index_plan
+library_families = buckets("tally", "families")
+library_edges = buckets("link", "edges")
+library_queries = buckets("link", "queries")
+library_outboxes = buckets("move", "outbox")
 
 
 def library_jobs(wildcards):
@@ -112,6 +124,11 @@ def library_jobs(wildcards):
         *library_parts(library, "metrics.json"),
         index_plan(wildcards).removesuffix(".plan") + ".metrics.json",
         *library_buckets(library, "tally", "metrics.json"),
+        of_buckets("model", library, "metrics.json"),
+        *library_buckets(library, "link", "metrics.json"),
+        of_buckets("settle", library, "metrics.json"),
+        *library_buckets(library, "move", "metrics.json"),
+        of_buckets("route", library, "metrics.json"),
         *library_buckets(library, "assemble", "metrics.json"),
     ]
 
@@ -120,8 +137,14 @@ def library_fragments(library):
     """Name the files that gather reads through the index."""
     return [
         path
-        for ending in ("mate1", "mate2", "molecules")
-        for path in library_buckets(library, "assemble", ending)
+        for stage, ending in (
+            ("assemble", "mate1"),
+            ("assemble", "mate2"),
+            ("assemble", "molecules"),
+            ("tally", "families"),
+            ("move", "fates"),
+        )
+        for path in library_buckets(library, stage, ending)
     ]
 
 

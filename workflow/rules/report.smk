@@ -9,6 +9,8 @@ rule report:
                 "ledger.tsv",
                 "sizes.tsv",
                 "samples.tsv",
+                "barcodes.tsv",
+                "outcomes.tsv",
                 "provenance.json",
                 *(
                     f"gather.{number + 1}.json"
@@ -49,5 +51,6 @@ rule clean_intermediates:
     conda:
         "../../envs/stage.yaml"
     shell:
-        "rm -rf results/probe results/partition results/plan results/tally results/assemble "
-        "results/index > {log} 2>&1"
+        "rm -rf results/probe results/partition results/plan results/tally results/model "
+        "results/link results/settle results/move results/route results/assemble results/index "
+        "> {log} 2>&1"

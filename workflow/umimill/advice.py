@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from umimill import summary
+from umimill.barcode_sums import Barcodes
 from umimill.findings import count, duration, names, percent, plural, size
 from umimill.summary import Job, Library
 
@@ -38,6 +39,11 @@ LOST_ADVICE = {
 CHANCE_SHARE = 0.01
 SMALL_SHARE = 0.20
 SINGLE_SHARE = 0.50
+CROWDED_SHARE = 0.30
+SATURATED_SHARE = 0.90
+ERROR_RATIO = 2.0
+CHIMERA_RATE = 0.02
+UNRESOLVED_SHARE = 0.02
 START_SHARE = 0.50
 IDLE_SHARE = 0.50
 IDLE_BUDGET_BYTES = 1_000_000_000
@@ -79,6 +85,7 @@ def advise(libraries: Sequence[Library]) -> list[Advice]:
         of = f" of library {library.name}" if len(libraries) > 1 else ""
         found += [*_advise_ledger(library), *_advise_losses(library, of)]
         found += [*_advise_samples(library), *_advise_chance(library), *_advise_depth(library, of)]
+        found += _advise_barcodes(library)
         found += [*_advise_spill(library, of), *_advise_skew(library, of)]
     found += _advise_memory(summary.all_jobs(libraries)) + _advise_start(libraries)
     order = {"error": 0, "warning": 1, "note": 2}
@@ -178,6 +185,53 @@ def _advise_depth(library: Library, of: str) -> list[Advice]:
             )
         )
     return found
+
+
+def _advise_barcodes(library: Library) -> list[Advice]:
+    reads = {sample.name: sample.reads for sample in library.samples}
+    found = []
+    for name, row in library.barcodes.items():
+        found += [*_advise_space(name, row), *_advise_errors(name, row)]
+        if (row.chimera_rate or 0.0) > CHIMERA_RATE:
+            text = f"{percent(row.chimera_rate or 0.0, 1.0)} of the reads of sample {name} are "
+            text += "chimeras: use fewer cycles of PCR, or look at the column `status` of "
+            text += "molecules.parquet for what was set apart."
+            found.append(Advice("warning", text, "chimeras", name))
+        if row.unresolved_reads > UNRESOLVED_SHARE * reads.get(name, 0):
+            share = percent(row.unresolved_reads, reads.get(name, 0))
+            text = f"{share} of the reads of sample {name} are unresolved, with too many unsure "
+            text += "bases in their barcode: look at the quality of these cycles."
+            found.append(Advice("warning", text, "unsure", name))
+    return found
+
+
+def _advise_space(name: str, row: Barcodes) -> list[Advice]:
+    if row.occupancy > SATURATED_SHARE:
+        text = f"Sample {name} is saturated: it has {row.occupancy:.2g} molecules for each barcode "
+        text += "there could be, so many share one and cannot be told apart: use longer UMIs."
+        return [Advice("warning", text, "saturated", name)]
+    if row.occupancy > CROWDED_SHARE:
+        text = f"The molecules of sample {name} take {percent(row.occupancy, 1.0)} of the barcodes "
+        text += "there could be, so neighbours by chance look like errors: use longer UMIs."
+        return [Advice("warning", text, "crowded", name)]
+    return []
+
+
+def _advise_errors(name: str, row: Barcodes) -> list[Advice]:
+    """Where the two estimates differ by more than chance (basis "both"), and by much."""
+    error, quality = row.error or 0.0, row.error_quality or 0.0
+    if row.error_basis != "both" or not min(error, quality):
+        return []
+    start = f"Barcodes of sample {name} have {error:.1e} errors a base, "
+    if error > ERROR_RATIO * quality:
+        text = f"{error / quality:.1f} times what their qualities say: they arose before the "
+        text += "sequencer, in PCR or in the oligo; correction takes that into account."
+    elif quality > ERROR_RATIO * error:
+        text = f"{percent(error / quality, 1.0)} of what their qualities say: do not trust these "
+        text += "qualities too far; correction takes that into account."
+    else:
+        return []
+    return [Advice("note", start + text, "errors", name)]
 
 
 def _advise_spill(library: Library, of: str) -> list[Advice]:

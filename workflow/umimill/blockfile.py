@@ -84,6 +84,11 @@ class BlockWriter:
             return self.offset
         return self.append_bytes(memoryview(np.ascontiguousarray(array).view(np.uint8).reshape(-1)))
 
+    def read_back(self, offset: int, count: int, dtype: np.dtype[Any]) -> npt.NDArray[Any]:
+        """Return `count` values that were appended from `offset` on."""
+        self._file.flush()
+        return np.fromfile(self._temporary, dtype, count, offset=offset)
+
     def add(self, name: str, array: npt.NDArray[Any]) -> None:
         """Append an array and list it in the directory."""
         self.list_array(name, self.append(array), array.shape, array.dtype)

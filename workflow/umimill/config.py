@@ -71,8 +71,12 @@ class Config:
     parts: int
     min_reads: int
     min_umi_quality: int
+    placement: str
+    refine_method: str
+    min_posterior: float
     floor: float
     unmatched: bool
+    suspects: bool
     keep_intermediates: bool
 
 
@@ -120,8 +124,12 @@ def load_config(
         parts=values["parts"],
         min_reads=values["min_reads"],
         min_umi_quality=values["min_umi_quality"],
+        placement=values["placement"],
+        refine_method=values["refine_method"],
+        min_posterior=float(values["min_posterior"]),
         floor=_FLOORS[floor] if isinstance(floor, str) else float(floor),
         unmatched="unmatched" in values["outputs"],
+        suspects="suspects" in values["outputs"],
         keep_intermediates=values["keep_intermediates"],
     )
 
@@ -226,6 +234,8 @@ def _describe(rule: Mapping[str, Any]) -> str:
     if rule["type"] == "string":
         return "a path"
     noun = "a whole number" if rule["type"] == "integer" else "a number"
+    if "exclusiveMaximum" in rule:
+        return f"{noun} from {rule['minimum']:,} to below {rule['exclusiveMaximum']:,}"
     return f"{noun} from {rule['minimum']:,} to {rule['maximum']:,}"
 
 

@@ -10,7 +10,8 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from umimill import summary
+from umimill import barcode_sums, summary
+from umimill.barcode_sums import Barcodes
 from umimill.summary import Job, Library
 
 NAMES_IN_A_SENTENCE = 5
@@ -117,13 +118,14 @@ def yielded(libraries: Sequence[Library]) -> list[str]:
     if not found:
         return ["No consensus molecule was written."]
     reads = sum(sample.reads for library in libraries for sample in library.samples)
+    reads -= barcode_total(libraries).other_reads
     noun = plural(found, "consensus molecule")
     each = "" if found == 1 else " each on average"
     return [f"{noun}, {reads / found:.1f} reads{each}."]
 
 
 def trusted(libraries: Sequence[Library]) -> list[str]:
-    """Quality, single-read molecules, chance matches, and whether barcodes were corrected."""
+    """Quality, single-read molecules, chance matches, and how barcodes were corrected."""
     if not sum(summary.molecules(library) for library in libraries):
         return ["There is nothing to judge."]
     sentences = [*_quality(libraries), *_chance(libraries)]
@@ -134,13 +136,48 @@ def trusted(libraries: Sequence[Library]) -> list[str]:
         if single
         else "No molecule rests on a single read."
     )
-    stages = {job.stage for job in summary.all_jobs(libraries)}
-    if "settle" not in stages:
+    if any(library.corrects for library in libraries):
+        sentences.append(corrected(libraries))
+    else:
         sentences.append(
             "Barcodes are taken as they were read: a sequencing error in a barcode makes "
             "a molecule of its own, so the number of molecules is an upper bound."
         )
     return sentences
+
+
+def barcode_total(libraries: Sequence[Library]) -> Barcodes:
+    """What became of the barcodes of all samples."""
+    return barcode_sums.total(row for library in libraries for row in library.barcodes.values())
+
+
+def corrected(libraries: Sequence[Library]) -> str:
+    """How many families were taken for errors of another barcode, and their reads."""
+    whole = barcode_total(libraries)
+    if not whole.corrected:
+        return "No barcode was taken for an error of another."
+    reads = sum(sample.reads for library in libraries for sample in library.samples)
+    moved = percent(whole.corrected_reads, reads)
+    return (
+        f"{percent(whole.corrected, whole.families)} of the families were taken for errors of "
+        f"another barcode; their reads, {moved} of all, count there."
+    )
+
+
+def others(libraries: Sequence[Library]) -> str:
+    """Families that are no molecules, and whether they were written; empty where there are none."""
+    whole = barcode_total(libraries)
+    if not whole.others:
+        return ""
+    parts = [
+        (whole.chimera_suspects, "chimera suspect", "chimera suspects"),
+        (whole.unresolved, "unresolved", "unresolved"),
+        (whole.dropped, "dropped", "dropped"),
+    ]
+    shown = [f"{count(n)} {one if n == 1 else more}" for n, one, more in parts if n]
+    written = any(library.provenance.get("suspects") for library in libraries)
+    end = "" if written or not whole.suspects else " and are not written (`outputs: suspects` does)"
+    return f"Besides {names(shown)}: these are not counted as molecules{end}."
 
 
 def _quality(libraries: Sequence[Library]) -> list[str]:

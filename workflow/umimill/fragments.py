@@ -16,9 +16,13 @@ import numpy.typing as npt
 
 from umimill.blockfile import BlockWriter
 from umimill.metrics import Meter
+from umimill.statuses import STATUSES
 
 if TYPE_CHECKING:
     from umimill.assemble import Result
+
+# Ledger lines of reads without a record, by the status of what they are in.
+LEFT_LINES = ("below_filter", *STATUSES[1:])
 
 Array = npt.NDArray[Any]
 
@@ -30,25 +34,22 @@ class FragmentWriter:
         outputs: FASTQ fragments to write, one a mate.
         molecules: molecule fragment to write.
         samples: number of samples.
-        minimum_reads: molecules of fewer reads have no record.
 
     Attributes:
-        hash_sums: u64[S], sums of row hashes so far.
+        hash_sums: u64[2, S], sums of row hashes so far: of partition files, and of outboxes.
     """
 
-    def __init__(
-        self, outputs: Sequence[Path], molecules: Path, samples: int, minimum_reads: int
-    ) -> None:
+    def __init__(self, outputs: Sequence[Path], molecules: Path, samples: int) -> None:
         self._stack = ExitStack()
         self._mates = [self._stack.enter_context(BlockWriter(path)) for path in outputs]
         self._rows = self._stack.enter_context(BlockWriter(molecules))
-        self._minimum = minimum_reads
-        self.hash_sums = np.zeros(samples, np.uint64)
+        self.hash_sums = np.zeros((2, samples), np.uint64)
         self._mate_bytes = np.zeros((len(outputs), samples), np.int64)
         self._records = np.zeros(samples, np.int64)
         self._molecules = np.zeros(samples, np.int64)
+        # Reads of molecules with a record, of others by status.
         self._voted = np.zeros(samples, np.int64)
-        self._below = np.zeros(samples, np.int64)
+        self._left = np.zeros((samples, len(STATUSES)), np.int64)
         # Called columns, sum of their qualities, and of 2^20 times their p_error.
         self._totals = np.zeros((samples, 3), np.int64)
         self._sizes: list[dict[int, int]] = [{} for _ in range(samples)]
@@ -70,15 +71,15 @@ class FragmentWriter:
         self._records[sample] += result.records
         self._molecules[sample] += molecules.size
         reads = molecules["reads"].astype(np.int64)
-        kept = reads >= self._minimum
+        kept = molecules["kept"] == 1
         self._voted[sample] += reads[kept].sum()
-        self._below[sample] += reads[~kept].sum()
+        np.add.at(self._left[sample], molecules["status"][~kept], reads[~kept])
         self._totals[sample, 0] += molecules["called"].astype(np.int64).sum()
         self._totals[sample, 1] += int(
             (molecules["quality_sum_1"] + molecules["quality_sum_2"]).sum()
         )
         self._totals[sample, 2] += int(molecules["error_sum"].sum()) >> 20
-        sizes, counts = np.unique(reads, return_counts=True)
+        sizes, counts = np.unique(reads[molecules["status"] == 0], return_counts=True)
         held = self._sizes[sample]
         for size, count in zip(sizes.tolist(), counts.tolist(), strict=True):
             held[size] = held.get(size, 0) + count
@@ -105,6 +106,7 @@ class FragmentWriter:
         meter.written_bytes = self._rows.offset + sum(writer.offset for writer in self._mates)
         for number, sample in enumerate(samples):
             meter.count(sample, "voted", int(self._voted[number]))
-            meter.count(sample, "below_filter", int(self._below[number]))
+            for line, reads in zip(LEFT_LINES, self._left[number].tolist(), strict=True):
+                meter.count(sample, line, reads)
         meter.counters["molecules"] = total
         meter.counters["records"] = int(self._records.sum())

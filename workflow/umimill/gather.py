@@ -17,8 +17,9 @@ from umimill import tables
 from umimill.bgzf import EOF_BLOCK
 from umimill.blockfile import BlockFile
 from umimill.errors import UmimillError
+from umimill.family_tables import write_families
 from umimill.files import read_json, whole_file
-from umimill.kernels.families import first_unordered
+from umimill.kernels.molecules import first_unordered
 from umimill.metrics import Meter
 
 COPY_BYTES = 4 << 20
@@ -31,8 +32,6 @@ def gather(
     fastq: Mapping[str, Sequence[Path]],
     folder: Path,
     meter: Meter,
-    *,
-    minimum_reads: int,
 ) -> None:
     """Write the files of a run of samples.
 
@@ -42,7 +41,6 @@ def gather(
         fastq: FASTQ files of each sample, one a mate.
         folder: the folder with a folder for each sample.
         meter: metrics of the job.
-        minimum_reads: molecules of fewer reads have no record.
 
     Raises:
         UmimillError: where fragments do not hold what the index says.
@@ -59,8 +57,8 @@ def gather(
                 entry,
                 home / f"{sample}.molecules.parquet",
                 paired=len(fastq[sample]) == 2,
-                minimum_reads=minimum_reads,
             )
+            write_families(entry, home / f"{sample}.families.parquet")
         if records != entry["records"]:
             raise UmimillError(
                 f"sample {sample}: {entry['records']:,} records but {records:,} molecules "
@@ -105,9 +103,7 @@ def _molecule_pieces(entry: Mapping[str, Any]) -> Iterator[npt.NDArray[Any]]:
                 yield blocks.read("molecules", at, min(at + READ_MOLECULES, stop))
 
 
-def write_molecules(
-    entry: Mapping[str, Any], path: Path, *, paired: bool, minimum_reads: int
-) -> int:
+def write_molecules(entry: Mapping[str, Any], path: Path, *, paired: bool) -> int:
     """Write molecules.parquet of a sample; return the molecules that have a record.
 
     Raises:
@@ -116,7 +112,7 @@ def write_molecules(
     records = 0
     before: npt.NDArray[Any] | None = None
     with whole_file(path) as temporary:
-        writer = tables.MoleculesWriter(temporary)
+        writer = tables.TableWriter(temporary, tables.MOLECULES, ["sample", "status", "flags"])
         for rows in _molecule_pieces(entry):
             joined = rows if before is None else np.concatenate([before, rows])
             if first_unordered(joined) >= 0:
@@ -125,12 +121,8 @@ def write_molecules(
                     "results/assemble and run again"
                 )
             before = rows[-1:].copy()
-            records += int((rows["reads"] >= minimum_reads).sum())
-            writer.add(
-                tables.molecules_table(
-                    rows, entry["sample"], paired=paired, minimum_reads=minimum_reads
-                )
-            )
+            records += int(rows["kept"].sum(dtype=np.int64))
+            writer.add(tables.molecules_table(rows, entry["sample"], paired=paired))
         writer.close()
     return records
 

@@ -5,7 +5,9 @@ The one job between all buckets and gather: its output lists paths, offsets and 
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -16,17 +18,38 @@ from umimill.blockfile import BlockFile
 from umimill.checkout import LIBRARY_LINES, SAMPLE_LINES
 from umimill.errors import UmimillError
 from umimill.files import read_json, write_json
+from umimill.fragments import LEFT_LINES
 from umimill.library_tables import LibrarySettings, write_library_tables
 from umimill.metrics import SCHEMA, Meter, sum_ledger
+from umimill.outcomes import CORRECTED
 from umimill.plan import Plan, read_plan
+from umimill.route import read_routes
 
+ASSEMBLE_LINES = ("voted", *LEFT_LINES)
 FRAGMENT_START = 8  # behind the head of a block file
+
+
+@dataclass(frozen=True)
+class Fragments:
+    """Files of a library that gather reads, each by bucket.
+
+    Attributes:
+        mates: FASTQ fragments of each mate.
+        molecules: molecule fragments.
+        families: tally's tables.
+        fates: move's fates of their families.
+    """
+
+    mates: tuple[Sequence[Path], ...]
+    molecules: Sequence[Path]
+    families: Sequence[Path]
+    fates: Sequence[Path]
 
 
 def index(
     plan_path: Path,
-    mates: Sequence[Sequence[Path]],
-    molecules: Sequence[Path],
+    fragments: Fragments,
+    routes: Path,
     jobs: Sequence[Path],
     output: Path,
     folder: Path,
@@ -37,8 +60,8 @@ def index(
 
     Args:
         plan_path: plan of the library.
-        mates: FASTQ fragments of each mate, by bucket.
-        molecules: molecule fragments, by bucket.
+        fragments: what the buckets made.
+        routes: route's list of the library.
         jobs: metrics of all jobs of the library so far.
         output: index to write.
         folder: folder for the library's metrics: jobs.json and the tables of the report.
@@ -53,32 +76,41 @@ def index(
     entries: list[dict[str, Any]] = [
         {
             "sample": sample,
-            "mates": [[] for _ in mates],
+            "mates": [[] for _ in fragments.mates],
             "molecules": [],
+            "families": [],
             "records": 0,
             "molecule_count": 0,
         }
         for sample in plan.samples
     ]
-    hash_sums = np.zeros(len(plan.samples), np.uint64)
+    hash_sums = np.zeros((2, len(plan.samples)), np.uint64)
     sizes: list[dict[int, int]] = [{} for _ in plan.samples]
     totals = np.zeros((len(plan.samples), 3), np.int64)
-    for path in molecules:
+    for path in fragments.molecules:
         with BlockFile(path) as file:
             hash_sums += file.read("hash_sums")
             totals += file.read("totals")
             _list_molecules(file, path, entries)
             for sample, size, count in file.read("sizes").tolist():
                 sizes[sample][size] = sizes[sample].get(size, 0) + count
-    for mate, paths in enumerate(mates):
+    for mate, paths in enumerate(fragments.mates):
         for path in paths:
             _list_mate(path, mate, entries)
-    ledger = check_books(plan, metrics, hash_sums)
+    outcomes: list[dict[tuple[int, int], tuple[int, int]]] = [{} for _ in plan.samples]
+    for paths in zip(fragments.families, fragments.fates, strict=True):
+        _list_families(*paths, entries, outcomes)
+    moved = read_routes(routes)
+    ledger = check_books(plan, metrics)
+    check_outcomes(entries, outcomes, ledger)
+    check_rows(plan, hash_sums[0] + moved.read_hash_sums, plan.hash_sums, "partition")
+    check_rows(plan, hash_sums[1], moved.written_hash_sums, "move")
     meter.reads = int(plan.rows.sum())
     found = {
         "library": meter.library,
         "samples": entries,
         "sizes": [sorted(held.items()) for held in sizes],
+        "outcomes": [[[*place, *held[place]] for place in sorted(held)] for held in outcomes],
         "totals": totals.tolist(),
         "ledger": ledger,
         "unit_templates": unit_templates(metrics),
@@ -100,6 +132,23 @@ def _list_molecules(file: BlockFile, path: Path, entries: Sequence[dict[str, Any
         entry["records"] += written
 
 
+def _list_families(
+    families: Path,
+    fates: Path,
+    entries: Sequence[dict[str, Any]],
+    outcomes: Sequence[dict[tuple[int, int], tuple[int, int]]],
+) -> None:
+    start = 0
+    with BlockFile(fates) as file:
+        for sample, size, outcome, count, reads in file.read("outcomes").tolist():
+            before = outcomes[sample].get((size, outcome), (0, 0))
+            outcomes[sample][size, outcome] = (before[0] + count, before[1] + reads)
+        for entry, count in zip(entries, file.read("sample_families").tolist(), strict=True):
+            if count:
+                entry["families"].append([str(families), str(fates), start, start + count])
+            start += count
+
+
 def _list_mate(path: Path, mate: int, entries: Sequence[dict[str, Any]]) -> None:
     start = FRAGMENT_START
     with BlockFile(path) as file:
@@ -118,15 +167,34 @@ def unit_templates(jobs: Sequence[Mapping[str, Any]]) -> dict[str, int]:
     return found
 
 
-def check_books(
-    plan: Plan, jobs: Sequence[Mapping[str, Any]], hash_sums: npt.NDArray[np.uint64]
-) -> list[list[Any]]:
+def check_rows(
+    plan: Plan, found: npt.NDArray[np.uint64], due: npt.NDArray[np.uint64], folder: str
+) -> None:
+    """Check that the rows assembled are those that were written.
+
+    Args:
+        plan: plan of the library.
+        found: u64[S], sums of hashes of the rows that were read.
+        due: u64[S], sums of hashes of the rows that were written.
+        folder: folder of the files, below results.
+
+    Raises:
+        UmimillError: naming the sample.
+    """
+    for sample, one, other in zip(plan.samples, found.tolist(), due.tolist(), strict=True):
+        if one != other:
+            raise UmimillError(
+                f"sample {sample}: the rows assembled are not the rows written (their hashes "
+                f"differ); delete results/{folder} and results/plan and run again"
+            )
+
+
+def check_books(plan: Plan, jobs: Sequence[Mapping[str, Any]]) -> list[list[Any]]:
     """Check that the lines of every stage sum to those of the stage before.
 
     Args:
         plan: plan of the library.
         jobs: metrics of all jobs.
-        hash_sums: u64[S], row hashes as assemble read them.
 
     Returns:
         Ledger rows [stage, sample or None, line, templates].
@@ -134,9 +202,9 @@ def check_books(
     Raises:
         UmimillError: naming stage, sample and both numbers.
     """
-    checkout = sum_ledger(jobs, "checkout")
-    tally = sum_ledger(jobs, "tally")
-    assemble = sum_ledger(jobs, "assemble")
+    # Of a job that is missing, each line is 0.
+    stages = ("checkout", "tally", "settle", "assemble")
+    checkout, tally, settle, assemble = (Counter(sum_ledger(jobs, stage)) for stage in stages)
     templates = sum(int(job["reads"]) for job in jobs if job["stage"] == "checkout")
     _close("checkout", "all lines", sum(checkout.values()), "templates read", templates)
     for number, sample in enumerate(plan.samples):
@@ -144,23 +212,57 @@ def check_books(
         name = f"sample {sample}"
         _close(name, "rows of the partition", int(plan.rows[number]), "assigned", assigned)
         _close(name, "reads in families", tally[sample, "families"], "assigned", assigned)
-        done = assemble[sample, "voted"] + assemble[sample, "below_filter"]
+        settled = settle[sample, "kept"] + settle[sample, "corrected"]
+        _close(name, "reads settled", settled, "assigned", assigned)
+        done = sum(assemble[sample, line] for line in ASSEMBLE_LINES)
         _close(name, "reads assembled", done, "assigned", assigned)
-        if int(plan.hash_sums[number]) != int(hash_sums[number]):
-            raise UmimillError(
-                f"{name}: the rows assembled are not the rows partitioned (their hashes differ); "
-                "delete results/partition and results/plan and run again"
-            )
     rows: list[list[Any]] = [
         ["checkout", None, line, checkout[None, line]] for line in LIBRARY_LINES
     ]
     for sample in plan.samples:
         rows += [["checkout", sample, line, checkout[sample, line]] for line in SAMPLE_LINES]
         rows.append(["tally", sample, "families", tally[sample, "families"]])
-        rows += [
-            ["assemble", sample, line, assemble[sample, line]] for line in ("voted", "below_filter")
-        ]
+        rows += [["settle", sample, line, settle[sample, line]] for line in ("kept", "corrected")]
+        rows += [["assemble", sample, line, assemble[sample, line]] for line in ASSEMBLE_LINES]
     return rows
+
+
+def check_outcomes(
+    entries: Sequence[Mapping[str, Any]],
+    outcomes: Sequence[Mapping[tuple[int, int], tuple[int, int]]],
+    ledger: Sequence[Sequence[Any]],
+) -> None:
+    """Check that what families became is what was assembled.
+
+    Args:
+        entries: samples of the index.
+        outcomes: of each sample, {(size, outcome): (families, reads)}; see outcomes.py.
+        ledger: rows of `check_books`.
+
+    Raises:
+        UmimillError: naming the sample and both numbers.
+    """
+    lines = {(stage, sample, line): templates for stage, sample, line, templates in ledger}
+    for entry, held in zip(entries, outcomes, strict=True):
+        sample = entry["sample"]
+        kept = [numbers for (_, outcome), numbers in held.items() if outcome != CORRECTED]
+        moved = [numbers for (_, outcome), numbers in held.items() if outcome == CORRECTED]
+        for first_name, first, second_name, second in (
+            ("families kept", sum(n for n, _ in kept), "assembled", entry["molecule_count"]),
+            (
+                "reads of families kept",
+                sum(reads for _, reads in kept),
+                "assigned",
+                lines["checkout", sample, "assigned"],
+            ),
+            (
+                "reads of families corrected",
+                sum(reads for _, reads in moved),
+                "corrected",
+                lines["settle", sample, "corrected"],
+            ),
+        ):
+            _close(f"sample {sample}", first_name, first, second_name, second)
 
 
 def _close(where: str, first_name: str, first: int, second_name: str, second: int) -> None:

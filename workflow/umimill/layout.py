@@ -280,3 +280,17 @@ def leaf_widths(layouts: Sequence[SampleLayout], samples: int) -> tuple[int, ...
         leaf_width([row.cell_length + row.umi_length for row in layouts if row.sample == sample])
         for sample in range(samples)
     )
+
+
+def tiled_samples(layouts: Sequence[Sequence[str | None]], placement: str) -> list[str]:
+    """Return the samples whose molecules have reads that start anywhere.
+
+    Args:
+        layouts: rows (sample, layout, layout of read 2 or nothing).
+        placement: "tile" or "fixed" for all samples; "auto" takes single cells for tiled: their
+            cDNA is broken up behind the barcode.
+    """
+    samples, rows = sample_layouts(layouts)
+    cells = {row.sample for row in rows if row.cell_length}
+    chosen = {"tile": range(len(samples)), "fixed": (), "auto": cells}[placement]
+    return [sample for number, sample in enumerate(samples) if number in chosen]

@@ -1,4 +1,4 @@
-"""The tables of a library that the report reads: ledger, sizes, samples, provenance."""
+"""The tables of a library that the report reads: ledger, sizes, samples, barcodes, provenance."""
 
 from __future__ import annotations
 
@@ -11,10 +11,21 @@ from umimill import tables
 from umimill.files import read_json, write_json
 from umimill.kernels import match as columns
 from umimill.layout import SampleLayout, sample_layouts
+from umimill.model import read_estimates
+from umimill.outcomes import CORRECTED, OUTCOMES
 from umimill.patterns import compile_patterns
 
 # A searched layout accepts one foreign read in a hundred at most.
 SEARCH_CHANCE = 0.01
+# What the table of barcodes takes from the model, in the order of its columns.
+_ESTIMATES = (
+    "clonality",
+    "error",
+    "error_basis",
+    "error_census",
+    "error_quality",
+    "chimera_rate",
+)
 
 
 @dataclass(frozen=True)
@@ -26,24 +37,31 @@ class LibrarySettings:
         layouts: rows (sample, layout, layout of read 2 or nothing).
         reads: files of each unit.
         probes: probe's answer for each unit.
+        model: model of the library.
         buckets: n.
         parts: parts of a unit.
         floor: error floor.
         minimum_reads: molecules of fewer reads get no record.
+        method, minimum_posterior: how barcodes with errors are found.
+        suspects: whether families that are taken for no molecule get a record.
     """
 
     library: str
     layouts: Sequence[Sequence[str | None]]
     reads: Mapping[str, Sequence[str]]
     probes: Mapping[str, Path]
+    model: Path
     buckets: int
     parts: int
     floor: float
     minimum_reads: int
+    method: str = "posterior"
+    minimum_posterior: float = 0.5
+    suspects: bool = False
 
 
 def write_library_tables(index: Mapping[str, Any], settings: LibrarySettings, folder: Path) -> None:
-    """Write ledger.tsv, sizes.tsv, samples.tsv and provenance.json of a library.
+    """Write the tables and provenance.json of a library.
 
     Args:
         index: what index found (index.py).
@@ -60,6 +78,11 @@ def write_library_tables(index: Mapping[str, Any], settings: LibrarySettings, fo
         ),
     )
     names = [entry["sample"] for entry in index["samples"]]
+    reads = {
+        sample: templates
+        for stage, sample, line, templates in index["ledger"]
+        if (stage, line) == ("checkout", "assigned")
+    }
     tables.write_tsv(
         folder / "sizes.tsv",
         tables.SAMPLE_SIZES,
@@ -73,31 +96,93 @@ def write_library_tables(index: Mapping[str, Any], settings: LibrarySettings, fo
         folder / "samples.tsv",
         tables.SAMPLES,
         (
-            (library, sample, *sample_summary(sizes, totals, settings.minimum_reads))
-            for sample, sizes, totals in zip(names, index["sizes"], index["totals"], strict=True)
+            (
+                library,
+                entry["sample"],
+                reads.get(entry["sample"], 0),
+                *sample_summary(sizes, entry, totals, settings.minimum_reads),
+            )
+            for entry, sizes, totals in zip(
+                index["samples"], index["sizes"], index["totals"], strict=True
+            )
+        ),
+    )
+    tables.write_tsv(
+        folder / "outcomes.tsv",
+        tables.OUTCOMES,
+        (
+            (library, sample, 1 << size, OUTCOMES[outcome], families, templates)
+            for sample, held in zip(names, index["outcomes"], strict=True)
+            for size, outcome, families, templates in held
+        ),
+    )
+    estimates = read_estimates(settings.model)
+    tables.write_tsv(
+        folder / "barcodes.tsv",
+        tables.BARCODES,
+        (
+            (library, sample, *barcode_summary(held, estimates[sample]))
+            for sample, held in zip(names, index["outcomes"], strict=True)
         ),
     )
     write_json(folder / "provenance.json", provenance(index, settings))
 
 
 def sample_summary(
-    sizes: Sequence[Sequence[int]], totals: Sequence[int], minimum_reads: int
+    sizes: Sequence[Sequence[int]],
+    entry: Mapping[str, Any],
+    totals: Sequence[int],
+    minimum_reads: int,
 ) -> tuple[int, int, float, float, float, float, int]:
-    """Summarise a sample from its sizes and totals; the columns behind library and sample."""
+    """Summarise a sample; the columns behind library, sample and reads.
+
+    Args:
+        sizes: ascending (reads, molecules of so many reads).
+        entry: the sample in the index.
+        totals: called columns, sum of their qualities, and of 2^20 times their p_error.
+        minimum_reads: molecules of fewer reads have no record.
+    """
     kept = [(size, count) for size, count in sizes if size >= minimum_reads]
     molecules = sum(count for _, count in kept)
     reads = sum(size * count for size, count in sizes)
     kept_reads = sum(size * count for size, count in kept)
     called, quality_sum, error_sum = totals
     return (
-        reads,
         molecules,
+        entry["molecule_count"],
         kept_reads / molecules if molecules else 0.0,
         median_size(kept),
         quality_sum / called if called else 0.0,
         error_sum / (1 << 20) / called if called else 0.0,
         reads - kept_reads,
     )
+
+
+def barcode_summary(held: Sequence[Sequence[int]], estimates: Mapping[str, Any]) -> list[Any]:
+    """Summarise the barcodes of a sample; the columns behind library and sample.
+
+    Args:
+        held: rows [size, outcome, families, reads] of the sample.
+        estimates: what the model says of it; see model.report_fields.
+    """
+    counts = [[0, 0] for _ in OUTCOMES]
+    for _, outcome, families, reads in held:
+        counts[outcome][0] += families
+        counts[outcome][1] += reads
+    (molecules, _), *others = counts[:CORRECTED]
+    values = [
+        sum(families for families, _ in counts),
+        *counts[CORRECTED],
+        molecules,
+        *(number for pair in others for number in pair),
+        estimates["barcode_length"],
+        estimates["effective_length"],
+        estimates["space"],
+        # The model's own is of families, of which many are errors.
+        molecules / estimates["space"],
+        *(estimates[name] for name in _ESTIMATES),
+    ]
+    return ["" if value is None else value for value in values]
 
 
 def median_size(sizes: Sequence[tuple[int, int]]) -> float:
@@ -169,6 +254,9 @@ def provenance(index: Mapping[str, Any], settings: LibrarySettings) -> dict[str,
         "parts": settings.parts,
         "floor": settings.floor,
         "min_reads": settings.minimum_reads,
+        "refine_method": settings.method,
+        "min_posterior": settings.minimum_posterior,
+        "suspects": settings.suspects,
         "expected_chance_matches": {
             sample: chance
             for sample, chance in zip(samples, chances, strict=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -12,10 +12,13 @@ import numpy.typing as npt
 from umimill.errors import UmimillError
 from umimill.kernels import rows as row_kernels
 from umimill.kernels.consensus import Batch
-from umimill.kernels.families import rows_through
+from umimill.kernels.families import rows_before, rows_through
 from umimill.partition import HOT, PartitionFile, Run
 
 READ_ROWS = 1 << 13
+# Rows read ahead over all runs: where there are many runs, fewer of each.
+AHEAD_ROWS = 1 << 17
+LEAST_READ_ROWS = 1 << 10
 
 Array = npt.NDArray[Any]
 
@@ -39,13 +42,17 @@ class Cursor:
 
 @dataclass(frozen=True)
 class Piece:
-    """Rows of one run: hot group, barcode qualities, cold words, and how their qualities are."""
+    """Rows of one run: hot group, barcode qualities, cold words, and how their qualities are.
+
+    `moved` is MOVED[*] of an outbox, else None.
+    """
 
     hot: Array
     barcode_quality: Array
     cold: Array
     quality_bits: int
     levels: Array
+    moved: Array | None = None
 
 
 class RowLoader:
@@ -55,6 +62,10 @@ class RowLoader:
         parts: partition files of the library.
         leaf_start: first leaf of the bucket.
         leaf_stop: end.
+
+    Attributes:
+        run_count: runs that the rows are in.
+        read_bytes: bytes of the rows read so far.
     """
 
     def __init__(self, parts: Sequence[PartitionFile], leaf_start: int, leaf_stop: int) -> None:
@@ -64,7 +75,9 @@ class RowLoader:
             for number, part in enumerate(parts)
             for run in part.runs(number, leaf_start, leaf_stop)
         ]
-        self._starts = np.empty(READ_ROWS, np.int64)
+        ahead = AHEAD_ROWS // max(1, len(self._cursors))
+        self._read_rows = min(READ_ROWS, max(LEAST_READ_ROWS, ahead))
+        self.run_count = len(self._cursors)
         self.read_bytes = 0
 
     def through(self, last: Array) -> list[Piece]:
@@ -81,29 +94,69 @@ class RowLoader:
             yield from self._advance(cursor, last)
 
     def _advance(self, cursor: Cursor, last: Array) -> Any:
-        part = self.parts[cursor.run.file]
-        flush = cursor.run.flush
-        while cursor.row < cursor.run.row_stop:
-            if not cursor.hot.size:
-                stop = min(cursor.row + READ_ROWS, cursor.run.row_stop)
-                cursor.hot = part.read_hot(flush, cursor.row, stop).copy()
+        while self._read_ahead(cursor):
             count = rows_through(cursor.hot, last)
             if count:
-                yield self._take(part, cursor, count)
+                yield self._take(cursor, count)
             if cursor.hot.size:
                 return
 
-    def _take(self, part: PartitionFile, cursor: Cursor, count: int) -> Piece:
+    def next_keys(self, rows: int) -> tuple[list[Piece], Array | None]:
+        """Read the next whole keys, about `rows` rows and no more.
+
+        Returns:
+            (pieces, None); no pieces and HOT[1], a row of the next key, where that alone has more
+            in a run; no pieces and None at the end.
+        """
+        cursors = [cursor for cursor in self._cursors if cursor.row < cursor.run.row_stop]
+        share = max(1, rows // max(1, len(cursors)))
+        limit: Array | None = None
+        for cursor in cursors:
+            self._read_ahead(cursor, share + 1)
+            if cursor.hot.size > share:
+                own = cursor.hot[share : share + 1]
+                limit = own if limit is None or rows_before(own, limit) else limit
+        pieces = []
+        for cursor in cursors:
+            count = cursor.hot.size if limit is None else rows_before(cursor.hot, limit)
+            if count:
+                pieces.append(self._take(cursor, count))
+        return pieces, None if pieces else limit
+
+    def marks(self) -> list[Cursor]:
+        """Return how far all runs have been read."""
+        return [replace(cursor) for cursor in self._cursors]
+
+    def rewind(self, marks: Sequence[Cursor]) -> None:
+        """Go back to marks, which stay as they are."""
+        self._cursors = [replace(mark) for mark in marks]
+
+    def _read_ahead(self, cursor: Cursor, wanted: int = 1) -> bool:
+        """Make sure that so many rows are at hand, or all that are left; return if there is one."""
+        held = cursor.hot.size
+        stop = min(cursor.row + max(self._read_rows, wanted), cursor.run.row_stop)
+        if held < wanted and cursor.row + held < stop:
+            part = self.parts[cursor.run.file]
+            more = part.read_hot(cursor.run.flush, cursor.row + held, stop)
+            cursor.hot = np.concatenate([cursor.hot, more])
+        return cursor.hot.size > 0
+
+    def _take(self, cursor: Cursor, count: int) -> Piece:
+        part = self.parts[cursor.run.file]
         flush = cursor.run.flush
         entry = part.flushes[flush]
         bits = int(entry["quality_bits"])
-        words = row_kernels.fill_cold_starts(cursor.hot, count, bits, 0, self._starts)
+        starts = np.empty(count, np.int64)
+        words = row_kernels.fill_cold_starts(cursor.hot, count, bits, 0, starts)
         piece = Piece(
             cursor.hot[:count],
             part.read_barcode_quality(flush, cursor.row, cursor.row + count).copy(),
             part.read_cold(flush, cursor.word, cursor.word + words).copy(),
             bits,
             entry["levels"],
+            part.read_moved(flush, cursor.row, cursor.row + count).copy()
+            if part.is_outbox
+            else None,
         )
         cursor.row += count
         cursor.word += words
@@ -122,6 +175,17 @@ class RowLoader:
             raise UmimillError(
                 f"{left:,} rows belong to no family; delete results/tally, run again"
             )
+
+
+def moved_rows(pieces: Sequence[Piece]) -> npt.NDArray[np.int64]:
+    """Return the family of each row that correction moved, -1 for the others, i64[n]."""
+    parts = [
+        np.full(piece.hot.size, -1, np.int64)
+        if piece.moved is None
+        else piece.moved["family"].astype(np.int64)
+        for piece in pieces
+    ]
+    return np.concatenate([np.empty(0, np.int64), *parts])
 
 
 def make_batch(pieces: Sequence[Piece], barcode_width: int) -> Batch:

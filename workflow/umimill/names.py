@@ -24,7 +24,7 @@ def fastq_files(sample: str, *, paired: bool) -> list[str]:
 
 def table_files(sample: str) -> list[str]:
     """Return the tables of a sample."""
-    endings = ("molecules.parquet", "sizes.tsv", "ledger.tsv")
+    endings = ("molecules.parquet", "families.parquet", "sizes.tsv", "ledger.tsv")
     return [f"{SAMPLES_FOLDER}/{sample}/{sample}.{ending}" for ending in endings]
 
 

@@ -44,11 +44,15 @@ FLUSH = np.dtype(
         ("barcode_offset", "<i8"),
         ("cold_offset", "<i8"),
         ("cold_words", "<i8"),
+        ("moved_offset", "<i8"),
         ("quality_bits", "<i8"),
         ("levels", "u1", (4,)),
         ("padding", "u1", (4,)),
     ]
 )
+# What an outbox says of a row that correction moved: the barcode that was read, and the family of
+# its new key that it belongs to.
+MOVED = np.dtype([("original_key", "<u8"), ("family", "<u2"), ("padding", "u1", (6,))])
 ENCODE_ROWS = 1 << 14
 
 Array = npt.NDArray[Any]
@@ -92,9 +96,12 @@ class Staging:
         cold: u64[words], 8-bit qualities.
         fill: i64[2], rows and words used.
         seen: u8[94], quality values met.
+        moved: MOVED[rows] of an outbox, else MOVED[0].
     """
 
-    def __init__(self, budget_bytes: int, barcode_width: int, row_bytes: int) -> None:
+    def __init__(
+        self, budget_bytes: int, barcode_width: int, row_bytes: int, *, outbox: bool = False
+    ) -> None:
         # What a row takes here: hot group, its place in the sort (keys and order, twice), cold.
         fixed = HOT.itemsize + barcode_width + 8 + 32
         rows = max(256, budget_bytes // (fixed + row_bytes))
@@ -105,6 +112,7 @@ class Staging:
         self.cold: Array = np.zeros(words, np.uint64)
         self.fill: Array = np.zeros(2, np.int64)
         self.seen: Array = np.zeros(94, np.uint8)
+        self.moved: Array = np.zeros(rows if outbox else 0, MOVED)
 
     def reserve(self, words: int) -> None:
         """Make the cold buffer hold at least `words` words; only while it is empty."""
@@ -194,6 +202,8 @@ class PartitionWriter:
                 entry["hot_offset"] = offset
             parts.append(barcode[: stop - start].copy())
         entry["barcode_offset"] = self._writer.append(np.concatenate(parts))
+        if staging.moved.size:
+            entry["moved_offset"] = self._writer.append(staging.moved[order])
 
     def _append_cold(self, staging: Staging, order: Array, entry: Array) -> None:
         count = order.size
@@ -315,6 +325,12 @@ class PartitionFile:
         self._hot_scratch = np.zeros(0, np.uint8)
         self._barcode_scratch = np.zeros(0, np.uint8)
         self._cold_scratch = np.zeros(0, np.uint8)
+        self._moved_scratch = np.zeros(0, np.uint8)
+
+    @property
+    def is_outbox(self) -> bool:
+        """Whether its rows were moved by correction."""
+        return bool(self.header.get("outbox", False))
 
     def __enter__(self) -> PartitionFile:
         return self
@@ -377,6 +393,15 @@ class PartitionFile:
             offset + start * width, offset + stop * width, self._barcode_scratch
         )
         return data.reshape(-1, width)
+
+    def read_moved(self, flush: int, start: int, stop: int) -> Array:
+        """Return MOVED[stop - start] of an outbox; valid until the next call."""
+        offset = int(self.flushes[flush]["moved_offset"])
+        width = MOVED.itemsize
+        data, self._moved_scratch = self._blocks.read_bytes(
+            offset + start * width, offset + stop * width, self._moved_scratch
+        )
+        return data.view(MOVED)
 
     def read_cold(self, flush: int, start: int, stop: int) -> Array:
         """Return u64[stop - start] cold words; valid until the next call."""

@@ -47,6 +47,7 @@ class Plan:
         rows: i64[S], rows of each sample.
         bases: i64[S], payload bases of each sample.
         hash_sums: u64[S], sums of row hashes.
+        tile: u8[S], 1 where the reads of a molecule start anywhere, so that payloads say nothing.
     """
 
     partitions: tuple[Path, ...]
@@ -57,10 +58,33 @@ class Plan:
     rows: npt.NDArray[np.int64]
     bases: npt.NDArray[np.int64]
     hash_sums: npt.NDArray[np.uint64]
+    tile: npt.NDArray[np.uint8]
 
     def bucket_groups(self, bucket: int) -> npt.NDArray[Any]:
         """Return the groups of a bucket, GROUP[*]."""
         return self.groups[self.bounds[bucket] : self.bounds[bucket + 1]]
+
+    def bucket_leaves(self, bucket: int) -> tuple[int, int]:
+        """Return the leaves [start, stop) of a bucket; (0, 0) where it has none."""
+        groups = self.bucket_groups(bucket)
+        if not groups.size:
+            return 0, 0
+        return int(groups[0]["leaf_start"]), int(groups[-1]["leaf_stop"])
+
+    def leaves_of(
+        self, samples: npt.NDArray[np.uint16], keys: npt.NDArray[np.uint64]
+    ) -> npt.NDArray[np.int64]:
+        """Return the leaf of each key, i64[n].
+
+        Args:
+            samples: u16[n].
+            keys: u64[n].
+        """
+        shifts = self.leaves.shifts[samples]
+        # A shift by 64 is undefined; a sample of one leaf has width 0.
+        wide = shifts < 64
+        leaf = np.where(wide, keys >> np.where(wide, shifts, np.uint64(0)), np.uint64(0))
+        return leaf.astype(np.int64) + self.leaves.bases[samples]
 
 
 def group_width(rows: int, leaves: int) -> int:
@@ -97,7 +121,14 @@ def make_bounds(cost: npt.NDArray[np.int64], buckets: int) -> npt.NDArray[np.int
     return np.concatenate([[0], inner, [cost.size]]).astype(np.int64)
 
 
-def plan(partitions: Sequence[Path], buckets: int, output: Path, meter: Meter) -> None:
+def plan(
+    partitions: Sequence[Path],
+    buckets: int,
+    output: Path,
+    meter: Meter,
+    *,
+    tile: Sequence[str] = (),
+) -> None:
     """Plan the buckets of a library.
 
     Args:
@@ -105,6 +136,7 @@ def plan(partitions: Sequence[Path], buckets: int, output: Path, meter: Meter) -
         buckets: n.
         output: plan file to write.
         meter: metrics of the job.
+        tile: samples whose molecules have reads that start anywhere; see layout.tiled_samples.
 
     Raises:
         UmimillError: where the files are not of one library and layout.
@@ -140,6 +172,9 @@ def plan(partitions: Sequence[Path], buckets: int, output: Path, meter: Meter) -
         writer.add("rows", rows)
         writer.add("bases", bases)
         writer.add("hash_sums", hash_sums)
+        tiled = set(tile)
+        names = first.header["samples"]
+        writer.add("tile", np.array([sample in tiled for sample in names], np.uint8))
         writer.finish(
             {
                 "partitions": [str(path) for path in partitions],
@@ -162,4 +197,5 @@ def read_plan(path: Path) -> Plan:
             file.read("rows"),
             file.read("bases"),
             file.read("hash_sums"),
+            file.read("tile"),
         )

@@ -35,17 +35,27 @@ NARROW = 340
 # Okabe and Ito's palette; grey stands for what is lost or idle.
 BLUE, SKY, GREEN, YELLOW = "#0072b2", "#56b4e9", "#009e73", "#f0e442"
 ORANGE, VERMILION, PURPLE, GREY, PALE = "#e69f00", "#d55e00", "#cc79a7", "#8a8f94", "#c3c7cb"
+BROWN = "#8c6d46"
 FATE_COLORS = {
     "voted": BLUE,
     "assigned": BLUE,
     "set_aside": SKY,
     "below_filter": GREEN,
+    "chimera_suspect": BROWN,
+    "dropped": PALE,
     "unmatched": GREY,
     "ambiguous": PALE,
     "too_short": ORANGE,
     "low_umi_quality": VERMILION,
     "empty_payload": PURPLE,
     "unresolved": YELLOW,
+}
+OUTCOME_COLORS = {
+    "molecule": BLUE,
+    "corrected": SKY,
+    "chimera_suspect": BROWN,
+    "unresolved": YELLOW,
+    "dropped": GREY,
 }
 CLOCK_COLORS = {
     "decode": SKY,
@@ -65,6 +75,11 @@ STAGE_MARKS = {
     "checkout": (BLUE, "o"),
     "plan": (GREY, "x"),
     "tally": (GREEN, "s"),
+    "model": (GREY, "*"),
+    "link": (YELLOW, "p"),
+    "settle": (BROWN, "<"),
+    "move": (SKY, ">"),
+    "route": (GREY, "1"),
     "assemble": (VERMILION, "^"),
     "index": (GREY, "+"),
     "gather": (ORANGE, "D"),

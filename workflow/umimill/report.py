@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from umimill import report_sections, summary
+from umimill.barcode_sums import Barcodes, Outcome
 from umimill.errors import UmimillError
 from umimill.files import whole_file
 from umimill.sample_table import SheetRow, write_sample_table
@@ -48,7 +49,8 @@ def report(
 
     Args:
         metrics_folder: holds a folder for each library: jobs.json, index.json,
-            gather.<r>.json, ledger.tsv, sizes.tsv, samples.tsv and provenance.json.
+            gather.<r>.json, ledger.tsv, sizes.tsv, samples.tsv, barcodes.tsv, outcomes.tsv and
+            provenance.json.
         sheet: rows of samples.tsv by library: libraries in the order they are shown, rows in that
             of the sheet.
         output: the page; written under a temporary name beside it, then renamed.
@@ -129,6 +131,8 @@ def load_library(folder: Path, name: str, sheet: Sequence[SheetRow]) -> Library:
         ledger=ledger,
         sizes={sample: tuple(rows) for sample, rows in sizes.items()},
         provenance=_with_metadata(folder / "provenance.json", sheet),
+        barcodes=dict(_rows(folder / "barcodes.tsv", _barcodes)),
+        outcomes=tuple(_rows(folder / "outcomes.tsv", _outcome)),
     )
 
 
@@ -212,6 +216,32 @@ def _sample(row: Mapping[str, str]) -> Sample:
         mean_quality=_number(row["mean_quality"]),
         posterior_error=_number(row["posterior_error"]),
     )
+
+
+def _barcodes(row: Mapping[str, str]) -> tuple[str, Barcodes]:
+    return row["sample"], Barcodes(
+        families=int(row["families"]),
+        corrected=int(row["corrected"]),
+        corrected_reads=int(row["corrected_reads"]),
+        molecules=int(row["molecules"]),
+        chimera_suspects=int(row["chimera_suspects"]),
+        chimera_suspect_reads=int(row["chimera_suspect_reads"]),
+        unresolved=int(row["unresolved"]),
+        unresolved_reads=int(row["unresolved_reads"]),
+        dropped=int(row["dropped"]),
+        dropped_reads=int(row["dropped_reads"]),
+        occupancy=float(row["occupancy"]),
+        clonality=_number(row["clonality"]),
+        error=_number(row["error"]),
+        error_basis=row["error_basis"],
+        error_census=_number(row["error_census"]),
+        error_quality=_number(row["error_quality"]),
+        chimera_rate=_number(row["chimera_rate"]),
+    )
+
+
+def _outcome(row: Mapping[str, str]) -> Outcome:
+    return Outcome(row["sample"], int(row["reads_from"]), row["outcome"], int(row["families"]))
 
 
 def _number(text: str) -> float | None:

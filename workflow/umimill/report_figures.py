@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from umimill import plots, report_tables, summary
+from umimill import barcode_sums, plots, report_tables, summary
+from umimill.barcode_sums import Outcome
 from umimill.findings import count, percent, plural, size
 from umimill.summary import Job, StageSum
 from umimill.svg import short, words
@@ -22,7 +23,7 @@ CLOCK_WORDS = {
     "decode": "decoding",
     "match": "matching",
     "sort": "sorting",
-    "model": "computing the consensus",
+    "model": "computing",
     "compress": "compressing",
     "write": "writing",
     "other": "outside all clocks",
@@ -72,6 +73,35 @@ def ledger(rows: Sequence[tuple[str, Mapping[str, int]]]) -> Figure:
         "ledger",
         _legend(shown, plots.FATE_COLORS),
     )
+
+
+def outcomes(rows: Sequence[Outcome]) -> Figure:
+    """What families of so many reads were taken for, all samples together."""
+    bins = barcode_sums.outcome_bins(rows)
+    single = next((counts for k, _, counts in bins if k == 0), {})
+    whole = sum(single.values())
+    wrong = percent(single.get("corrected", 0), whole)
+    title = f"{wrong} of the families of one read were taken for errors of another barcode"
+    seen = {outcome for _, _, counts in bins for outcome, n in counts.items() if n}
+    shown = [outcome for outcome in barcode_sums.OUTCOMES if outcome in seen]
+    bars = [
+        (f"{_size_title(k, more=more)} ({count(sum(counts.values()))})", counts)
+        for k, more, counts in bins
+    ]
+    return _drawn(
+        title,
+        "Each bar is all families of so many reads, by what they were taken for; in brackets "
+        "how many there are.",
+        lambda width, name: plots.share_bars(
+            bars, plots.OUTCOME_COLORS, width=width, name=name, label=f"{title}."
+        ),
+        "outcomes",
+        _legend(shown, plots.OUTCOME_COLORS),
+    )
+
+
+def _size_title(k: int, *, more: bool) -> str:
+    return f"{2**k:,}+" if more else summary.bin_title(k)
 
 
 def rates(rated: Sequence[StageSum]) -> Figure:

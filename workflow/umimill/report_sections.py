@@ -23,12 +23,22 @@ GLOSSARY = (
     ("sample", "what a row of samples.tsv names by its barcode"),
     ("template", "what is counted: a read, or a pair once"),
     ("UMI", "the barcode that marks one molecule before amplification"),
-    ("family", "the reads that share one barcode"),
+    ("family", "the reads of one barcode whose payloads agree"),
     ("molecule", "one or more families that came from one molecule; one consensus"),
     ("bucket", "a run of barcodes in sorted order, worked on by one job"),
     ("unmatched", "no sample's layout was found in the template"),
     ("ambiguous", "two samples fit the template about equally well"),
-    ("unresolved", "the first bases of the barcode hold an N"),
+    ("corrected", "its barcode was taken for an error of another, where it counts"),
+    ("chimera suspect", "a family that rather is a chimera of a larger one on its barcode"),
+    ("unresolved", "an N in the barcode, or so many unsure bases that its molecule is not known"),
+    ("occupancy", "molecules over the barcodes there could be; near 1 molecules share barcodes"),
+    (
+        "barcode error",
+        "the share of wrong barcode bases: by how many barcodes lie one base from a "
+        "larger one, and by the qualities of the reads",
+    ),
+    ("clonality", "the share of random pairs of families with payloads that agree"),
+    ("chimera rate", "the share of reads whose payload is of another molecule than the barcode"),
     ("voted", "the template had a vote in a consensus"),
     ("set aside", "its molecule is there, but this template did not fit and had no vote"),
     ("below filter", "its molecule has fewer reads than `min_reads` and was not written"),
@@ -41,6 +51,10 @@ GLOSSARY = (
     ("UMI spill", "what a job's UMI tables wrote to disk because they did not fit the budget"),
     ("job time", "wall time summed over jobs, so two jobs side by side count twice"),
 )
+
+
+# It lists files, and counts the reads that are in them.
+UNRATED = ("route",)
 
 
 @dataclass(frozen=True)
@@ -71,6 +85,7 @@ def page(libraries: Sequence[Library]) -> Page:
     advised = advice.advise(libraries)
     makers: tuple[Callable[[Sequence[Library]], Section | None], ...] = (
         _samples,
+        _barcodes,
         _ledger,
         _throughput,
         _memory,
@@ -112,6 +127,23 @@ def _samples(libraries: Sequence[Library]) -> Section | None:
     return Section("samples", "Samples", (hint,) if len(table.rows) > 1 else (), (), (table,))
 
 
+def _barcodes(libraries: Sequence[Library]) -> Section | None:
+    if not any(library.barcodes for library in libraries):
+        return None
+    sentences = [findings.corrected(libraries), findings.others(libraries)]
+    if not any(library.corrects for library in libraries):
+        sentences[0] = "Barcodes were left as they were read (`refine_method: unique`)."
+    rows = [row for library in libraries for row in library.outcomes]
+    mixed = any(row.outcome != "molecule" for row in rows)
+    return Section(
+        "barcodes",
+        "Barcodes",
+        tuple(sentence for sentence in sentences if sentence),
+        (report_figures.outcomes(rows),) if mixed else (),
+        (report_tables.barcodes(libraries), report_tables.estimates(libraries)),
+    )
+
+
 def _ledger(libraries: Sequence[Library]) -> Section | None:
     if not any(library.ledger for library in libraries):
         return None
@@ -132,7 +164,7 @@ def _throughput(libraries: Sequence[Library]) -> Section | None:
     sums = summary.stage_sums(summary.all_jobs(libraries))
     if not sums:
         return None
-    rated = [s for s in sums if s.reads_per_second > 0]
+    rated = [s for s in sums if s.reads_per_second > 0 and s.stage not in UNRATED]
     timed = [s for s in sums if s.clocks]
     figures = [report_figures.rates(rated)] if rated else []
     figures += [report_figures.clocks(timed)] if timed else []

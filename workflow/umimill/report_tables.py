@@ -15,6 +15,8 @@ LARGEST_JOBS = 8
 LIBRARIES_ACROSS = 6
 NOTHING = "\N{EN DASH}"
 PLACE_KEYS = ("host", "cpu", "cores")
+# Where the barcode error is from.
+BASES = {"both": "both", "census": "neighbours", "quality": "qualities", "default": "a default"}
 
 
 @dataclass(frozen=True)
@@ -104,6 +106,79 @@ def samples(libraries: Sequence[Library]) -> Table:
     return _without_empty(table, ("Chance matches", "Below filter"))
 
 
+def barcodes(libraries: Sequence[Library]) -> Table:
+    """What the families of each sample were taken for."""
+    reads = {s.name: s.reads for library in libraries for s in library.samples}
+    rows = tuple(
+        (
+            _word(library.name),
+            _word(name),
+            _whole(row.families),
+            _whole(row.corrected, percent(row.corrected, row.families)),
+            _whole(row.corrected_reads, percent(row.corrected_reads, reads.get(name, 0))),
+            _whole(row.molecules),
+            _whole(row.chimera_suspects),
+            _whole(row.unresolved),
+            _whole(row.dropped),
+            _whole(row.molecules + row.others),
+        )
+        for library in libraries
+        for name, row in library.barcodes.items()
+    )
+    columns = (
+        "Library",
+        "Sample",
+        "Families",
+        "Corrected",
+        "Reads corrected",
+        "Molecules",
+        "Chimera suspects",
+        "Unresolved",
+        "Dropped",
+        "All left",
+    )
+    title = "What families were taken for"
+    table = Table("barcodes-table", title, columns, _numeric(2, columns), rows, True)
+    return _without_empty(table, ("Dropped",))
+
+
+def estimates(libraries: Sequence[Library]) -> Table:
+    """What was estimated of each sample, and correction follows."""
+    rows = tuple(
+        (
+            _word(library.name),
+            _word(name),
+            _real(row.error, ".1e"),
+            _real(row.error_census, ".1e"),
+            _real(row.error_quality, ".1e"),
+            _word(BASES.get(row.error_basis, row.error_basis)),
+            _share_of_one(row.occupancy),
+            _share_of_one(row.clonality),
+            _share_of_one(row.chimera_rate),
+        )
+        for library in libraries
+        for name, row in library.barcodes.items()
+    )
+    columns = (
+        "Library",
+        "Sample",
+        "Barcode error",
+        "by neighbours",
+        "by qualities",
+        "taken from",
+        "Occupancy",
+        "Clonality",
+        "Chimera rate",
+    )
+    numeric = tuple(i >= 2 and i != 5 for i in range(len(columns)))
+    title = "What was estimated of the barcodes"
+    return Table("estimates-table", title, columns, numeric, rows, True)
+
+
+def _share_of_one(share: float | None) -> Cell:
+    return Cell(NOTHING) if share is None else Cell(percent(share, 1.0), share)
+
+
 def _without_empty(table: Table, optional: Sequence[str]) -> Table:
     """The table without those optional columns that hold nothing but zeros and dashes."""
     keep = [
@@ -154,7 +229,8 @@ def _numeric(words: int, columns: Sequence[str]) -> tuple[bool, ...]:
 def _lines(found: Sequence[Mapping[str, Mapping[str, int]]], stage: str) -> list[str]:
     """Lines of one stage in any library: losses in the order they are looked for, then the rest."""
     seen = dict.fromkeys(line for sums in found for line in sums[stage])
-    order = (*summary.LOSSES, "assigned", *summary.FATES)
+    losses = summary.LOSSES if stage == "checkout" else ()
+    order = (*losses, "assigned", *summary.FATES)
     return [line for line in order if line in seen] + [line for line in seen if line not in order]
 
 
@@ -308,7 +384,7 @@ def layouts(libraries: Sequence[Library]) -> Table:
 
 def settings(libraries: Sequence[Library]) -> Table:
     """Settings of the run that reached the jobs."""
-    keys = ("buckets", "parts", "min_reads", "floor")
+    keys = ("buckets", "parts", "min_reads", "refine_method", "min_posterior", "floor")
     config = [lib.provenance.get("config") or {} for lib in libraries]
     extra = [key for key in dict.fromkeys(k for c in config for k in c) if key not in keys]
     rows = tuple(

@@ -13,7 +13,23 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-STAGES = ("probe", "checkout", "plan", "tally", "assemble", "index", "gather", "report")
+from umimill.barcode_sums import Barcodes, Outcome
+
+STAGES = (
+    "probe",
+    "checkout",
+    "plan",
+    "tally",
+    "model",
+    "link",
+    "settle",
+    "move",
+    "route",
+    "assemble",
+    "index",
+    "gather",
+    "report",
+)
 CLOCKS = ("start", "compile", "decode", "match", "sort", "model", "compress", "write")
 OTHER_CLOCK = "other"
 LOSSES = (
@@ -24,7 +40,7 @@ LOSSES = (
     "empty_payload",
     "unresolved",
 )
-FATES = ("voted", "set_aside", "below_filter")
+FATES = ("voted", "set_aside", "below_filter", "chimera_suspect", "dropped")
 
 
 @dataclass(frozen=True)
@@ -94,7 +110,10 @@ class Sample:
 
 @dataclass(frozen=True)
 class Library:
-    """All metrics of one library. `sizes` maps a sample to (reads per molecule, molecules)."""
+    """All metrics of one library.
+
+    `sizes` maps a sample to (reads per molecule, molecules), `barcodes` to what became of them.
+    """
 
     name: str
     samples: tuple[Sample, ...] = ()
@@ -102,11 +121,19 @@ class Library:
     ledger: tuple[LedgerRow, ...] = ()
     sizes: Mapping[str, tuple[tuple[int, int], ...]] = field(default_factory=dict)
     provenance: Mapping[str, Any] = field(default_factory=dict)
+    barcodes: Mapping[str, Barcodes] = field(default_factory=dict)
+    outcomes: tuple[Outcome, ...] = ()
 
     @property
     def buckets(self) -> int:
         """Number of buckets of the library, 1 where provenance does not say."""
         return int(self.provenance.get("buckets") or 1)
+
+    @property
+    def corrects(self) -> bool:
+        """Whether barcodes were corrected: settle ran, and was not told to leave them."""
+        asked = self.provenance.get("refine_method") != "unique"
+        return asked and any(job.stage == "settle" for job in self.jobs)
 
 
 @dataclass(frozen=True)
@@ -211,22 +238,33 @@ def checks(library: Library) -> list[Check]:
     families = by_sample(library, "tally", ("families",))
     ends = by_sample(library, "assemble")
     small = below_filter(library)
+    others = {name: row.other_reads for name, row in library.barcodes.items()}
     listed = {sample.name: sample.molecules for sample in library.samples}
+    if library.provenance.get("suspects"):
+        records = {name: row.suspects for name, row in library.barcodes.items()}
+        listed = {name: number + records.get(name, 0) for name, number in listed.items()}
     written = by_sample(library, "gather", ("records",))
-    sized = {name: sum(n * count for n, count in rows) for name, rows in library.sizes.items()}
+    sized = {
+        name: sum(n * count for n, count in rows) + others.get(name, 0)
+        for name, rows in library.sizes.items()
+    }
     stages = {row.stage for row in library.ledger}
     if "plan" in stages:
         planned = by_sample(library, "plan", ("planned",))
         found.append(_compare("assigned = reads planned", given, planned, {}))
     if "tally" in stages:
         found.append(_compare("assigned = reads in families", given, families, {}))
+    if "settle" in stages:
+        settled = by_sample(library, "settle", ("kept", "corrected"))
+        title = "reads in families = reads kept and corrected"
+        found.append(_compare(title, families or given, settled, {}))
     if "assemble" in stages:
         title = "reads in families = consensus lines"
         found.append(_compare(title, families or given, ends, {}))
     if "gather" in stages:
         found.append(_compare("molecules = records written", listed, written, small))
     if library.sizes:
-        title = "reads in families = reads in the table of sizes"
+        title = "reads in families = reads of molecules, suspects and unresolved"
         found.append(_compare(title, families or given, sized, small))
     return found
 

@@ -13,6 +13,8 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from umimill.files import whole_file
+from umimill.kernels.text import unpack_barcodes
+from umimill.statuses import STATUSES
 
 MOLECULES_VERSION = "1"
 ROW_GROUP_ROWS = 1 << 17
@@ -48,12 +50,38 @@ SAMPLES = (
     "sample",
     "reads",
     "molecules",
+    "molecules_all",
     "mean_reads_per_molecule",
     "median_reads_per_molecule",
     "mean_quality",
     "posterior_error",
     "below_filter",
 )
+BARCODES = (
+    "library",
+    "sample",
+    "families",
+    "corrected",
+    "corrected_reads",
+    "molecules",
+    "chimera_suspects",
+    "chimera_suspect_reads",
+    "unresolved",
+    "unresolved_reads",
+    "dropped",
+    "dropped_reads",
+    "barcode_length",
+    "effective_length",
+    "space",
+    "occupancy",
+    "clonality",
+    "error",
+    "error_basis",
+    "error_census",
+    "error_quality",
+    "chimera_rate",
+)
+OUTCOMES = ("library", "sample", "reads_from", "outcome", "families", "reads")
 
 Array = npt.NDArray[Any]
 
@@ -97,43 +125,52 @@ def barcode_strings(keys: Array, start: Array, length: Array) -> Any:
     Returns:
         A pyarrow string array of n barcodes.
     """
-    count = keys.size
     offsets = np.concatenate([[0], np.cumsum(length)]).astype(np.int32)
-    widest = int(length.max(initial=0))
-    places = start[:, None] + np.arange(widest)[None, :]
-    shifts = np.clip(62 - 2 * places, 0, 62).astype(np.uint64)
-    codes = ((keys[:, None] >> shifts) & np.uint64(3)).astype(np.intp)
-    letters = np.frombuffer(b"ACGT", np.uint8)[codes]
-    data = letters[np.arange(widest)[None, :] < length[:, None]]
-    return pa.StringArray.from_buffers(count, pa.py_buffer(offsets), pa.py_buffer(data))
+    text = np.empty(offsets[-1], np.uint8)
+    unpack_barcodes(keys, start, length, text)
+    return pa.StringArray.from_buffers(keys.size, pa.py_buffer(offsets), pa.py_buffer(text))
 
 
-def molecules_table(rows: Array, sample: str, *, paired: bool, minimum_reads: int) -> Any:
+def chosen_strings(choices: Sequence[str], chosen: Array) -> Any:
+    """Return choices[chosen] as a pyarrow string array.
+
+    Args:
+        choices: few strings.
+        chosen: integers [n].
+    """
+    return pa.array(choices, pa.string()).take(pa.array(chosen))
+
+
+def molecules_table(rows: Array, sample: str, *, paired: bool) -> Any:
     """Make molecules of one sample, MOLECULE[n], into a table of schema MOLECULES."""
     count = rows.size
     cell_length = rows["cell_length"].astype(np.int64)
     umi_length = rows["umi_length"].astype(np.int64)
     umi = barcode_strings(rows["key"], cell_length, umi_length)
-    sample_column = pa.array([sample] * count, pa.string())
+    sample_column = chosen_strings([sample], np.zeros(count, np.uint8))
     parts = [sample_column, umi]
     cell = pa.nulls(count, pa.string())
     if count and cell_length.any():
         cell = barcode_strings(rows["key"], np.zeros(count, np.int64), cell_length)
         parts.insert(1, cell)
+    number = pa.array(rows["number"].astype(np.int32) + 1)
     names = pc.binary_join_element_wise(*parts, ".") if count else pa.array([], pa.string())
-    below = rows["reads"] < minimum_reads
-    flags = np.where(below, "below_min_reads", "").tolist()
+    if rows["several"].any():
+        numbered = pc.binary_join_element_wise(names, number.cast(pa.string()), ".")
+        names = pc.if_else(pa.array(rows["several"] == 1), numbered, names)
+    below = rows["kept"] == 0
+    too_few = below & (rows["status"] == 0)
     called = rows["called"].astype(np.float64)
     return pa.table(
         [
             sample_column,
             cell,
             umi,
-            pa.array(np.ones(count, np.int32)),
+            number,
             names,
-            pa.array(["molecule"] * count, pa.string()),
+            chosen_strings(STATUSES, rows["status"]),
             pa.array(rows["reads"].astype(np.int64)),
-            pa.array(np.ones(count, np.int32)),
+            pa.array(rows["families"].astype(np.int32)),
             pa.array(rows["length_1"].astype(np.int32)),
             _optional(rows["length_2"].astype(np.int32), paired),
             _mean(rows["quality_sum_1"], rows["length_1"], ~below),
@@ -141,7 +178,7 @@ def molecules_table(rows: Array, sample: str, *, paired: bool, minimum_reads: in
             pa.array(rows["depth_min"].astype(np.int32)),
             pa.array(rows["depth_max"].astype(np.int32)),
             _mean(rows["error_sum"] / FIXED_POINT, called, ~below),
-            pa.array(flags, pa.string()),
+            chosen_strings(("", "below_min_reads"), too_few.astype(np.uint8)),
         ],
         schema=MOLECULES,
     )
@@ -157,23 +194,26 @@ def _mean(total: Array, count: Array, present: Array) -> Any:
     return pa.array(six_digits(mean), mask=~known)
 
 
-class MoleculesWriter:
-    """Writes molecules.parquet in row groups of exactly 2^17 rows.
+class TableWriter:
+    """Writes a Parquet table in row groups of exactly 2^17 rows.
 
     The bytes of a Parquet file depend on how rows are grouped and on the writer's options: both are
     fixed here.
 
     Args:
         path: file to write (a temporary name).
+        schema: its columns.
+        repeated: columns of few values, which are stored as dictionaries.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, schema: Any, repeated: Sequence[str]) -> None:
+        self._schema = schema
         self._writer = pq.ParquetWriter(
             path,
-            MOLECULES,
+            schema,
             compression="zstd",
             compression_level=1,
-            use_dictionary=["sample", "status", "flags"],
+            use_dictionary=list(repeated),
             version="2.6",
             write_statistics=True,
             data_page_version="1.0",

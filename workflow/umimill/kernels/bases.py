@@ -12,6 +12,15 @@ U = np.uint64
 
 
 @inline_kernel
+def splitmix64(value: Any) -> Any:
+    """Return the splitmix64 hash of a word: one to one."""
+    state = value + U(0x9E3779B97F4A7C15)
+    state = (state ^ (state >> U(30))) * U(0xBF58476D1CE4E5B9)
+    state = (state ^ (state >> U(27))) * U(0x94D049BB133111EB)
+    return state ^ (state >> U(31))
+
+
+@inline_kernel
 def pack_eight(text: Any) -> Any:
     """Pack 8 letters (little-endian u64 of text) into 16 bits, the first letter highest.
 

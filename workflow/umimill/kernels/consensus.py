@@ -12,7 +12,6 @@ import numpy as np
 
 from umimill.jit import inline_kernel, kernel, store_word
 from umimill.kernels.bases import unpack_codes
-from umimill.kernels.families import compare
 from umimill.kernels.rows import (
     HAS_UNKNOWN,
     cold_words,
@@ -87,44 +86,6 @@ class Votes(NamedTuple):
     column: Any
     codes: Any
     qualities: Any
-
-
-@kernel
-def find_molecules(hot: Any, order: Any, molecules: Any, minimum: int) -> tuple[int, int]:
-    """List the molecules of ordered rows: one a key.
-
-    Args:
-        hot: HOT[n].
-        order: i64[n], rows by (sample, key, length).
-        molecules: MOLECULE[>= n], filled: key, reads, first row, lengths of the longest read.
-        minimum: reads below which a molecule is not called.
-
-    Returns:
-        (molecules, bytes of all consensus bases).
-    """
-    count = 0
-    size = np.int64(0)
-    for index in range(order.size):
-        row = hot[order[index]]
-        if count == 0 or compare(row, molecules[count - 1]) != 0:
-            molecules[count]["key"] = row["key"]
-            molecules[count]["reads"] = U(0)
-            molecules[count]["sample"] = row["sample"]
-            molecules[count]["umi_length"] = row["umi_length"]
-            molecules[count]["cell_length"] = row["cell_length"]
-            molecules[count]["first"] = index
-            molecules[count]["length_1"] = 0
-            molecules[count]["length_2"] = 0
-            count += 1
-        entry = molecules[count - 1]
-        entry["reads"] += U(1)
-        entry["length_1"] = max(entry["length_1"], row["length_1"])
-        entry["length_2"] = max(entry["length_2"], row["length_2"])
-    for number in range(count):
-        if np.int64(molecules[number]["reads"]) >= minimum:
-            size += np.int64(molecules[number]["length_1"])
-            size += np.int64(molecules[number]["length_2"])
-    return count, size
 
 
 @inline_kernel
@@ -345,8 +306,8 @@ def call_molecule(
 def call_molecules(
     batch: Batch,
     order: Any,
+    given: Any,
     molecules: Any,
-    minimum: int,
     model: Model,
     votes: Votes,
     letters: Any,
@@ -358,15 +319,16 @@ def call_molecules(
 
     Args:
         batch: rows.
-        order: i64[n], rows by key.
-        molecules: MOLECULE[m], from find_molecules; filled with what was called and `offset`.
-        minimum: reads below which a molecule is hashed but not called.
+        order: i64[*], rows by molecule.
+        given: i64[n], -1 where a row lies in a partition file, else it came from an outbox.
+        molecules: MOLECULE[m], from order_rows; filled with what was called and `offset`; those
+            that are not kept are hashed alone.
         model: tables.
         votes: buffers.
         letters: u8[*], bases of molecule after molecule, mate 1 then mate 2.
         qualities: u8[*], their quality characters.
         umi_qualities: u8[m, 32], quality characters of the UMI.
-        hash_sums: u64[S], row hashes are added.
+        hash_sums: u64[2, S], row hashes are added: of partition files, and of outboxes.
     """
     at = np.int64(0)
     for number in range(molecules.size):
@@ -375,30 +337,52 @@ def call_molecules(
         length_2 = np.int64(molecule["length_2"])
         clear_votes(votes, length_1, length_2)
         first = np.int64(molecule["first"])
-        hashes = U(0)
+        sample = molecule["sample"]
         for index in range(first, first + np.int64(molecule["reads"])):
-            hashes += add_row(batch, order[index], model, votes)
-        hash_sums[molecule["sample"]] += hashes
+            row = order[index]
+            moved = np.int64(given[row] >= 0)
+            hash_sums[moved, sample] += add_row(batch, row, model, votes)
         molecule["offset"] = at
-        if np.int64(molecule["reads"]) < minimum:
+        if molecule["kept"] == 0:
             continue
         call_molecule(votes, molecule, model, at, letters, qualities, umi_qualities[number])
         at += length_1 + length_2
 
 
 @kernel
-def add_batch(batch: Batch, start: int, model: Model, votes: Votes, hash_sums: Any) -> None:
-    """Add rows of one molecule too large for memory; start = 1 begins it."""
+def add_rows(
+    batch: Batch, rows: Any, start: int, model: Model, votes: Votes, hash_sums: Any
+) -> None:
+    """Add rows of one molecule too large for memory; start = 1 begins it.
+
+    Args:
+        batch: rows.
+        rows: i64[*], those of the molecule.
+        start: 1 where they are its first.
+        model: tables.
+        votes: sums.
+        hash_sums: u64[S], row hashes are added.
+    """
     if start == 1:
         clear_votes(votes, votes.planes.shape[2], votes.planes.shape[2])
-    for row in range(batch.hot.size):
+    for index in range(rows.size):
+        row = rows[index]
         hash_sums[batch.hot[row]["sample"]] += add_row(batch, row, model, votes)
 
 
 @kernel
 def call_single(
-    molecules: Any, model: Model, votes: Votes, letters: Any, qualities: Any, umi_qualities: Any
-) -> None:
-    """Call the one molecule whose votes add_batch summed."""
-    molecules[0]["offset"] = 0
-    call_molecule(votes, molecules[0], model, 0, letters, qualities, umi_qualities[0])
+    molecules: Any,
+    number: int,
+    model: Model,
+    votes: Votes,
+    at: int,
+    letters: Any,
+    qualities: Any,
+    umi_qualities: Any,
+) -> int:
+    """Call the molecule whose votes add_rows summed, into letters[at:]; return the next place."""
+    molecule = molecules[number]
+    molecule["offset"] = at
+    call_molecule(votes, molecule, model, at, letters, qualities, umi_qualities[number])
+    return at + np.int64(molecule["length_1"]) + np.int64(molecule["length_2"])

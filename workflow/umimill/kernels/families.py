@@ -1,4 +1,4 @@
-"""Tables of families: sorted rows of (sample, key, barcode length, reads)."""
+"""Tables of families: rows sorted by (sample, key, barcode length, cell length, family)."""
 
 from __future__ import annotations
 
@@ -7,13 +7,17 @@ from typing import Any
 import numpy as np
 
 from umimill.jit import inline_kernel, kernel
+from umimill.kernels.bases import splitmix64
 
 U = np.uint64
 
 
 @inline_kernel
 def compare(first: Any, second: Any) -> int:
-    """Order two rows by (sample, key, barcode length, cell length): -1, 0 or 1."""
+    """Order two rows by (sample, key, barcode length, cell length): -1, 0 or 1.
+
+    Families of one key are equal.
+    """
     if first["sample"] != second["sample"]:
         return -1 if first["sample"] < second["sample"] else 1
     if first["key"] != second["key"]:
@@ -25,60 +29,6 @@ def compare(first: Any, second: Any) -> int:
     if first["cell_length"] != second["cell_length"]:
         return -1 if first["cell_length"] < second["cell_length"] else 1
     return 0
-
-
-@kernel
-def count_families(hot: Any, families: Any) -> int:
-    """Count sorted rows by key.
-
-    Args:
-        hot: HOT[n], sorted.
-        families: FAMILY[>= n], filled.
-
-    Returns:
-        Families.
-    """
-    count = 0
-    for row in range(hot.size):
-        if count > 0 and compare(hot[row], families[count - 1]) == 0:
-            families[count - 1]["reads"] += U(1)
-            continue
-        families[count]["key"] = hot[row]["key"]
-        families[count]["reads"] = U(1)
-        families[count]["sample"] = hot[row]["sample"]
-        families[count]["umi_length"] = hot[row]["umi_length"]
-        families[count]["cell_length"] = hot[row]["cell_length"]
-        count += 1
-    return count
-
-
-@kernel
-def merge_families(first: Any, second: Any, merged: Any) -> int:
-    """Merge two sorted tables, adding the reads of equal keys; return the rows of `merged`."""
-    count = 0
-    left = 0
-    right = 0
-    while left < first.size and right < second.size:
-        order = compare(first[left], second[right])
-        if order <= 0:
-            merged[count] = first[left]
-            left += 1
-            if order == 0:
-                merged[count]["reads"] += second[right]["reads"]
-                right += 1
-        else:
-            merged[count] = second[right]
-            right += 1
-        count += 1
-    while left < first.size:
-        merged[count] = first[left]
-        left += 1
-        count += 1
-    while right < second.size:
-        merged[count] = second[right]
-        right += 1
-        count += 1
-    return count
 
 
 @kernel
@@ -96,53 +46,59 @@ def rows_through(rows: Any, last: Any) -> int:
 
 
 @kernel
-def sum_reads(families: Any, reads: Any) -> None:
-    """Add the reads of families to reads, i64[S]."""
-    for row in range(families.size):
-        reads[families[row]["sample"]] += np.int64(families[row]["reads"])
+def rows_before(rows: Any, limit: Any) -> int:
+    """Return how many of the sorted rows come before limit[0]."""
+    start = 0
+    stop = rows.size
+    while start < stop:
+        middle = (start + stop) // 2
+        if compare(rows[middle], limit[0]) < 0:
+            start = middle + 1
+        else:
+            stop = middle
+    return start
 
 
 @kernel
-def cut_cells(families: Any, starts: Any, limits: Any, ends: Any) -> int:
-    """Cut a table into output cells.
-
-    A cell ends behind the key with which it reaches its sample's limit, where a group ends, and
-    before a key that reaches the limit alone: so cells depend on the data alone, and only a cell of
-    one key has more than twice the limit.
+def sum_families(families: Any, reads: Any, composition: Any, sizes: Any) -> None:
+    """Add up families by sample.
 
     Args:
         families: FAMILY[n].
-        starts: u8[n], 1 where a row is the first of its group.
-        limits: i64[S], reads.
-        ends: i64[> n], filled with the end of each cell.
-
-    Returns:
-        Cells.
+        reads: i64[S], reads are added.
+        composition: i64[S, 32, 4], families by base at each position of the barcode.
+        sizes: i64[S, m], families by reads; those of m and more are not counted.
     """
-    count = 0
-    reads = np.int64(0)
     for row in range(families.size):
-        limit = limits[families[row]["sample"]]
-        own = np.int64(families[row]["reads"])
-        if reads > 0 and (starts[row] == 1 or own >= limit):
-            ends[count] = row
-            count += 1
-            reads = np.int64(0)
-        reads += own
-        if reads >= limit:
-            ends[count] = row + 1
-            count += 1
-            reads = np.int64(0)
-    if reads > 0:
-        ends[count] = families.size
-        count += 1
-    return count
+        family = families[row]
+        sample = family["sample"]
+        own = np.int64(family["reads"])
+        reads[sample] += own
+        if own < sizes.shape[1]:
+            sizes[sample, own] += 1
+        key = family["key"]
+        for position in range(np.int64(family["umi_length"]) + np.int64(family["cell_length"])):
+            base = np.int64((key >> U(62 - 2 * position)) & U(3))
+            composition[sample, position, base] += 1
 
 
 @kernel
-def first_unordered(rows: Any) -> int:
-    """Return the first row that does not come after the one before it, or -1."""
-    for row in range(1, rows.size):
-        if compare(rows[row - 1], rows[row]) >= 0:
-            return row
-    return -1
+def hash_families(families: Any, hashes: Any) -> None:
+    """Fill hashes, u64[n], with those by which families are drawn: of key, number and lengths."""
+    for row in range(families.size):
+        family = families[row]
+        inner = (
+            U(family["family"])
+            | (U(family["umi_length"]) << U(16))
+            | (U(family["cell_length"]) << U(24))
+        )
+        hashes[row] = splitmix64(family["key"] ^ splitmix64(inner))
+
+
+@kernel
+def last_key_start(rows: Any) -> int:
+    """Return the first row of the last key of sorted rows."""
+    start = rows.size - 1
+    while start > 0 and compare(rows[start - 1], rows[rows.size - 1]) == 0:
+        start -= 1
+    return start

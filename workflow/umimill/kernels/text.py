@@ -86,7 +86,7 @@ def put_key(text: Any, at: int, key: Any, start: int, stop: int) -> int:
 
 @inline_kernel
 def put_name(text: Any, at: int, molecule: Any, names: Names) -> int:
-    """Write <sample>[.<cell>].<umi>."""
+    """Write <sample>[.<cell>].<umi>[.<n>]: n counts from 1 where a key has several molecules."""
     sample = molecule["sample"]
     at = put_bytes(text, at, names.text, names.starts[sample], names.starts[sample + 1])
     cell = np.int64(molecule["cell_length"])
@@ -94,13 +94,16 @@ def put_name(text: Any, at: int, molecule: Any, names: Names) -> int:
         text[at] = 46
         at = put_key(text, at + 1, molecule["key"], 0, cell)
     text[at] = 46
-    return put_key(text, at + 1, molecule["key"], cell, cell + np.int64(molecule["umi_length"]))
+    at = put_key(text, at + 1, molecule["key"], cell, cell + np.int64(molecule["umi_length"]))
+    if molecule["several"] == 1:
+        text[at] = 46
+        at = put_number(text, at + 1, np.int64(molecule["number"]) + 1)
+    return at
 
 
 @kernel
 def render(
     molecules: Any,
-    minimum: int,
     mate: int,
     names: Names,
     letters: Any,
@@ -113,7 +116,6 @@ def render(
 
     Args:
         molecules: MOLECULE[m].
-        minimum: reads below which a molecule has no record.
         mate: 0 or 1.
         names: sample names.
         letters: u8[*], bases.
@@ -129,7 +131,7 @@ def render(
     records = 0
     for number in range(molecules.size):
         molecule = molecules[number]
-        if np.int64(molecule["reads"]) < minimum:
+        if molecule["kept"] == 0:
             ends[number] = at
             continue
         records += 1
@@ -176,3 +178,22 @@ def render(
         at += 1
         ends[number] = at
     return at, records
+
+
+@kernel
+def unpack_barcodes(keys: Any, start: Any, length: Any, text: Any) -> int:
+    """Write bases [start, start + length) of packed keys one after the other.
+
+    Args:
+        keys: u64[n], first base in the highest bits.
+        start: i64[n].
+        length: i64[n].
+        text: u8[>= sum of length], filled.
+
+    Returns:
+        Bytes written.
+    """
+    at = 0
+    for row in range(keys.size):
+        at = put_key(text, at, keys[row], start[row], start[row] + length[row])
+    return at

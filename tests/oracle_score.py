@@ -1,0 +1,158 @@
+"""Naive twin of the score of an edge: floats and math, one formula at a time.
+
+Written from the design. Numbers of a library come as `Facts`; logarithms are natural, not scaled.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+POLYMERASE = 1e-5 * 25 / 3
+NEVER = -1e15
+
+
+@dataclass(frozen=True)
+class Family:
+    """A family.
+
+    Attributes:
+        barcode: its bases.
+        draft: 32 letters, "." where the base is not known.
+        reads: reads.
+        family: its number.
+        cell: bases of the barcode that are the cell's.
+        quality: half-Phreds of the barcode's bases.
+        draft_quality: half-Phred of the draft's bases.
+    """
+
+    barcode: str
+    draft: str
+    reads: int
+    family: int
+    quality: tuple[int, ...]
+    draft_quality: int
+    cell: int = 0
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What is taken to be true of a sample.
+
+    Attributes:
+        molecules: families of molecules.
+        density: how much closer barcodes with a cell lie than their bases say.
+        composition: shares of A, C, G, T by barcode position.
+        errors: error of a barcode base by half-Phred.
+        error: their mean.
+        sizes: share of one size, by the bin that holds it.
+        bounds: first size of each bin, and the end.
+        growth: how often a molecule has so many reads, up to a factor.
+        draft_errors: error of a draft's base by half-Phred, for one read and for more.
+        equal: share of random pairs of one payload.
+        unrelated: P(another payload, mismatches | compared), by compared and mismatches.
+    """
+
+    molecules: float
+    density: float
+    composition: Sequence[Sequence[float]]
+    errors: Sequence[float]
+    error: float
+    sizes: Sequence[float]
+    bounds: Sequence[int]
+    growth: Sequence[float]
+    draft_errors: Sequence[Sequence[float]]
+    equal: float
+    unrelated: Sequence[Sequence[float]]
+
+
+def log_sum(*terms: float) -> float:
+    """Return ln of the sum of exp of the terms."""
+    most = max(terms)
+    return most + math.log(sum(math.exp(max(term - most, -700)) for term in terms))
+
+
+def ln_error(facts: Facts, child: Family, parent: Family, position: int) -> float:
+    """Return ln of the rate at which the parent has this child."""
+    few, many = child.reads, parent.reads
+    if few + many < len(facts.growth):
+        # A molecule of few + many reads, of which `few` in one way are wrong.
+        ways = math.log(facts.growth[few + many]) - math.log(facts.growth[many])
+        ways += math.log(math.comb(few + many, few))
+    else:
+        ways = few * math.log(many) - math.lgamma(few + 1)
+
+    def sequencing(half_phred: int) -> float:
+        error = facts.errors[half_phred]
+        return ways + few * math.log(error / 3) - many * facts.error / 3
+
+    terms = [sequencing(child.quality[position])]
+    if few == many:
+        terms.append(sequencing(parent.quality[position]))
+    if many >= 2 and few <= many:
+        fraction = few / (few + many)
+        density = fraction**-2 / ((many + 1) - 2) * many / (few + many) ** 2
+        # many / (few + many)^2 dfraction is one read.
+        terms.append(math.log(POLYMERASE) + math.log(density))
+    return log_sum(*terms)
+
+
+def ln_independent(facts: Facts, child: Family) -> float:
+    """Return ln of the expected number of molecules with this barcode and so many reads."""
+    total = math.log(facts.molecules) + (math.log(facts.density) if child.cell else 0)
+    for position, base in enumerate(child.barcode):
+        total += math.log(facts.composition[position]["ACGT".index(base)])
+    place = max(at for at, bound in enumerate(facts.bounds[:-1]) if bound <= child.reads)
+    return total + math.log(facts.sizes[place])
+
+
+def error_class(error: float) -> float:
+    """Return the error that stands for all within half a doubling, from 2^-14 on."""
+    scaled = max(1, round(error * 2**20))
+    power = 2.0 ** math.floor(math.log2(scaled))
+    lower = power if scaled < 1.5 * power else 1.5 * power
+    middle = lower + power / 4
+    return min(max(middle, 2.0**6 * 1.25) / 2**20, 0.7)
+
+
+def same(error: float, compared: int, mismatches: int) -> float:
+    """Return P(mismatches | one molecule): a binomial and 1% of a beta-binomial(1, 9)."""
+    ways = math.comb(compared, mismatches)
+
+    def beta(first: float, second: float) -> float:
+        return math.exp(math.lgamma(first) + math.lgamma(second) - math.lgamma(first + second))
+
+    plain = error**mismatches * (1 - error) ** (compared - mismatches)
+    spread = beta(1 + mismatches, 9 + compared - mismatches) / beta(1, 9)
+    return ways * (0.99 * plain + 0.01 * spread)
+
+
+def payload(facts: Facts, child: Family, parent: Family) -> float:
+    """Return ln(P(drafts | one molecule) / P(drafts | two))."""
+    both = [(a, b) for a, b in zip(child.draft, parent.draft, strict=True) if "." not in (a, b)]
+    if len(both) < 12:
+        return 0.0
+    mismatches = sum(a != b for a, b in both)
+    error = sum(
+        facts.draft_errors[0 if one.reads == 1 else 1][one.draft_quality] for one in (child, parent)
+    )
+    alike = same(error_class(error), len(both), mismatches)
+    two = facts.equal * alike + facts.unrelated[len(both)][mismatches]
+    most = 30.0 if mismatches <= (3 * len(both) + 16) // 32 else 0.0
+    return min(max(math.log(max(alike, 1e-30)) - math.log(two), -30.0), most)
+
+
+def score(
+    facts: Facts, child: Family, parent: Family, position: int
+) -> tuple[float, float, float, float]:
+    """Return (score, ln_error, ln_independent, payload)."""
+    error = ln_error(facts, child, parent, position)
+    independent = ln_independent(facts, child)
+    likeness = payload(facts, child, parent)
+    return error - independent + likeness, error, independent, likeness
+
+
+def rank(family: Family) -> tuple[int, int, str, int]:
+    """Return a key by which a family sorts before those that rank below it."""
+    return -family.reads, -sum(family.quality), family.barcode, family.family

@@ -1,0 +1,203 @@
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from link_fixture import Tables, write_model, write_tables
+from umimill import plan
+from umimill.blockfile import BlockFile, BlockWriter
+from umimill.errors import UmimillError
+from umimill.link import EDGE
+from umimill.metrics import Meter
+from umimill.queries import ASK
+from umimill.settle import Rule, Sources, buckets_of, make_rule, settle
+from umimill.tally import FAMILY
+
+LENGTH = 8
+NONE = -(1 << 31)
+
+Identity = tuple[int, int, int]
+
+
+@pytest.fixture(autouse=True)
+def _small_groups(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each leaf may be where a bucket ends."""
+    monkeypatch.setattr(plan, "GROUP_ROWS", 0)
+
+
+def random_table(rng: np.random.Generator, samples: int, families: int) -> Any:
+    table = np.zeros(families, FAMILY)
+    table["key"] = rng.integers(0, 4**LENGTH, families, np.uint64) << np.uint64(64 - 2 * LENGTH)
+    table["sample"] = rng.integers(0, samples, families)
+    table["reads"] = rng.integers(1, 6, families)
+    table["umi_length"] = LENGTH
+    table = table[np.lexsort((table["key"], table["sample"]))]
+    same = (table["key"][1:] == table["key"][:-1]) & (table["sample"][1:] == table["sample"][:-1])
+    for row in np.flatnonzero(same) + 1:
+        table["family"][row] = table["family"][row - 1] + 1
+    return table
+
+
+def identity(row: Any, key: str = "key", family: str = "family") -> Identity:
+    return int(row["sample"]), int(row[key]), int(row[family])
+
+
+def random_edges(rng: np.random.Generator, table: Any) -> Any:
+    """Give half of the families a parent that ranks above them, of any key of the sample."""
+    edges = np.zeros(table.size, EDGE)
+    edges["score"] = NONE
+    rank = rng.permutation(table.size)
+    for row in range(table.size):
+        above = np.flatnonzero((table["sample"] == table["sample"][row]) & (rank < rank[row]))
+        if above.size and rng.random() < 0.6:
+            # The next above: long chains.
+            parent = above[np.argmax(rank[above])] if rng.random() < 0.5 else rng.choice(above)
+            edges[row]["parent_key"] = table["key"][parent]
+            edges[row]["parent_family"] = table["family"][parent]
+            edges[row]["parent_reads"] = table["reads"][parent]
+            edges[row]["score"] = rng.integers(-2000, 6000)
+    return edges
+
+
+def expected_roots(table: Any, edges: Any, threshold: int) -> dict[Identity, Identity]:
+    parents = {
+        identity(row): (int(row["sample"]), int(edge["parent_key"]), int(edge["parent_family"]))
+        for row, edge in zip(table, edges, strict=True)
+        if edge["score"] >= threshold
+    }
+    roots = {}
+    for child, parent in parents.items():
+        while parent in parents:
+            parent = parents[parent]
+        roots[child] = parent
+    return roots
+
+
+def write_links(tables: Tables, edges: Any, folder: Path) -> Sources:
+    paths, queries, start = [], [], 0
+    for number, path in enumerate(tables.paths):
+        with BlockFile(path) as file:
+            count = file.length("families")
+        paths.append(folder / f"{number}.edges")
+        with BlockWriter(paths[-1]) as writer:
+            writer.add("edges", edges[start : start + count])
+            writer.finish({})
+        start += count
+        queries.append(folder / f"{number}.queries")
+        with BlockWriter(queries[-1]) as writer:
+            writer.add("asks", np.empty(0, ASK))
+            writer.finish({})
+    return Sources(tables.paths, paths, queries)
+
+
+def run_settle(
+    folder: Path, table: Any, edges: Any, buckets: int, rule: Rule, room: int | None
+) -> tuple[Tables, dict[str, Any], Meter]:
+    quality = np.zeros((table.size, 32), np.uint8)
+    tables = write_tables(folder, table, quality, [2, 2, 2], buckets)
+    sources = write_links(tables, edges, folder)
+    write_model(tables.plan_path, table, quality, folder / "model")
+    meter = Meter("settle", "L1", 1000)
+    output = folder / "settled"
+    settle(
+        tables.plan_path,
+        sources,
+        folder / "model",
+        rule,
+        output,
+        meter,
+        table_bytes=room,
+    )
+    names = ("corrections", "arrivals", "correction_bounds", "arrival_bounds")
+    with BlockFile(output) as file:
+        return tables, {name: file.read(name) for name in names}, meter
+
+
+def crossings(tables: Tables, table: Any, edges: Any, threshold: int) -> int:
+    """Count children whose parent lies in another bucket and is itself a child."""
+    accepted = edges["score"] >= threshold
+    child = buckets_of(tables.plan, table["sample"], table["key"])
+    parent = buckets_of(tables.plan, table["sample"], edges["parent_key"])
+    children = {identity(row) for row in table[accepted]}
+    found = 0
+    for row in np.flatnonzero(accepted & (child != parent)):
+        found += (
+            int(table["sample"][row]),
+            int(edges["parent_key"][row]),
+            int(edges["parent_family"][row]),
+        ) in children
+    return found
+
+
+@pytest.mark.parametrize("room", [None, 1])
+@pytest.mark.parametrize("buckets", [1, 2, 5, 16])
+def test_every_child_gets_the_root_of_its_chain(
+    tmp_path: Path, buckets: int, room: int | None
+) -> None:
+    rng = np.random.default_rng(buckets)
+    for trial in range(6):
+        table = random_table(rng, 3, 400)
+        edges = random_edges(rng, table)
+        threshold = 1000
+        tables, found, meter = run_settle(
+            tmp_path / str(trial), table, edges, buckets, Rule("posterior", threshold), room
+        )
+        assert buckets == 1 or crossings(tables, table, edges, threshold) > 2
+        roots = expected_roots(table, edges, threshold)
+        assert len(roots) > 50
+        corrections = found["corrections"]
+        assert {
+            identity(row): identity(row, "root_key", "root_family") for row in corrections
+        } == roots
+        held = {identity(row): int(row["reads"]) for row in table}
+        assert all(int(row["reads"]) == held[identity(row)] for row in corrections)
+        reads, families = Counter[Identity](), Counter[Identity]()
+        for child, root in roots.items():
+            reads[root] += held[child]
+            families[root] += 1
+        arrivals = found["arrivals"]
+        assert {identity(row): int(row["reads"]) for row in arrivals} == reads
+        assert {identity(row): int(row["families"]) for row in arrivals} == families
+        for name in ("corrections", "arrivals"):
+            order = [identity(row) for row in found[name]]
+            assert order == sorted(order)
+            bounds = found[name[:-1] + "_bounds"]
+            place = np.searchsorted(bounds[1:], np.arange(len(order)), side="right")
+            own = buckets_of(tables.plan, found[name]["sample"], found[name]["key"])
+            assert place.tolist() == own.tolist()
+        assert (meter.umi_spill_bytes > 0) == (room == 1)
+        total = Counter[str]()
+        for entry in meter.ledger:
+            total[entry["line"]] += entry["templates"]
+        assert total["corrected"] == sum(held[child] for child in roots)
+
+
+def test_no_method_no_corrections(tmp_path: Path) -> None:
+    rng = np.random.default_rng(1)
+    table = random_table(rng, 3, 100)
+    _, found, _ = run_settle(tmp_path, table, random_edges(rng, table), 2, Rule("unique"), None)
+    assert found["corrections"].size == found["arrivals"].size == 0
+
+
+def test_the_threshold_is_the_log_odds_of_the_posterior() -> None:
+    assert make_rule("posterior", 0.95).least_score == int(np.ceil(1024 * np.log(19)))
+    assert make_rule("posterior", 0.5001) == Rule("posterior", 1)
+
+
+def test_tables_and_edges_that_do_not_belong_together_are_refused(tmp_path: Path) -> None:
+    rng = np.random.default_rng(1)
+    table = random_table(rng, 3, 100)
+    edges = random_edges(rng, table)
+    quality = np.zeros((100, 32), np.uint8)
+    tables = write_tables(tmp_path, table, quality, [2, 2, 2], 1)
+    model = tmp_path / "model"
+    write_model(tables.plan_path, table, quality, model)
+    sources = write_links(tables, edges, tmp_path)
+    with BlockWriter(sources.edges[0]) as writer:
+        writer.add("edges", edges[:-1])
+        writer.finish({})
+    meter = Meter("settle", "L", 1000)
+    with pytest.raises(UmimillError, match="100 families but 99 edges"):
+        settle(tables.plan_path, sources, model, Rule("posterior", 1000), tmp_path / "out", meter)

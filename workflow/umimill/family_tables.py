@@ -1,0 +1,165 @@
+"""families.parquet: every barcode that was read, what it was taken for, and why."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from decimal import Decimal, localcontext
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from umimill import tables
+from umimill.blockfile import BlockFile
+from umimill.files import whole_file
+from umimill.statuses import STATUSES
+
+FAMILIES_VERSION = "1"
+READ_FAMILIES = 1 << 15
+# Scores are in 1/1024 nat.
+SCORE_UNITS = 1024
+# A score beyond 64 nat is certain in a double.
+MOST_NATS = 64
+
+FAMILIES = pa.schema(
+    [
+        pa.field("sample", pa.string(), nullable=False),
+        pa.field("cell", pa.string()),
+        pa.field("umi", pa.string(), nullable=False),
+        pa.field("family", pa.int32(), nullable=False),
+        pa.field("reads", pa.int64(), nullable=False),
+        pa.field("status", pa.string(), nullable=False),
+        pa.field("molecule_umi", pa.string(), nullable=False),
+        pa.field("molecule_family", pa.int32(), nullable=False),
+        pa.field("molecule_reads", pa.int64()),
+        pa.field("molecule_families", pa.int32()),
+        pa.field("parent_umi", pa.string()),
+        pa.field("parent_family", pa.int32()),
+        pa.field("parent_reads", pa.int64()),
+        pa.field("distance", pa.int32()),
+        pa.field("posterior", pa.float64()),
+        pa.field("ln_error", pa.float64()),
+        pa.field("ln_independent", pa.float64()),
+        pa.field("ln_payload", pa.float64()),
+        pa.field("flags", pa.string(), nullable=False),
+    ],
+    metadata={"umimill.table": "families", "umimill.schema": FAMILIES_VERSION},
+)
+
+Array = npt.NDArray[Any]
+
+
+@cache
+def _exp_tables() -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
+    """Return exp(-i), and exp(-i / 1024)."""
+    with localcontext() as context:
+        context.prec = 30
+        coarse = np.array([float(Decimal(-nats).exp()) for nats in range(MOST_NATS + 1)])
+        fine = np.array([float((Decimal(-k) / SCORE_UNITS).exp()) for k in range(SCORE_UNITS)])
+    return coarse, fine
+
+
+def posteriors(scores: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
+    """Return 1 / (1 + exp(-score / 1024)), to six significant digits.
+
+    From two exact tables and single divisions, which every machine rounds alike.
+
+    Args:
+        scores: i64[n], log-odds in 1/1024 nat.
+    """
+    coarse, fine = _exp_tables()
+    size = np.minimum(np.abs(scores), MOST_NATS * SCORE_UNITS)
+    small = coarse[size // SCORE_UNITS] * fine[size % SCORE_UNITS]
+    return tables.six_digits(np.where(scores >= 0, 1.0, small) / (1.0 + small))
+
+
+def differing_bases(keys: Array, others: Array) -> npt.NDArray[np.int64]:
+    """Return how many bases of packed barcodes differ, i64[n]."""
+    differ = keys ^ others
+    lanes = (differ | (differ >> np.uint64(1))) & np.uint64(0x5555555555555555)
+    counts: npt.NDArray[np.int64] = np.bitwise_count(lanes).astype(np.int64)
+    return counts
+
+
+def families_table(families: Array, fates: Array, edges: Array, sample: str) -> Any:
+    """Make families of one sample into a table of schema FAMILIES.
+
+    Args:
+        families: FAMILY[n].
+        fates: FATE[n].
+        edges: EDGE[n].
+        sample: name of the sample.
+    """
+    count = families.size
+    cell_length = families["cell_length"].astype(np.int64)
+    umi_length = families["umi_length"].astype(np.int64)
+    zeros = np.zeros(count, np.int64)
+    cell = pa.nulls(count, pa.string())
+    if cell_length.any():
+        cell = tables.barcode_strings(families["key"], zeros, cell_length)
+    moved = fates["moved"] == 1
+    status = np.where(moved, len(STATUSES), fates["status"])
+    orphan = edges["parent_reads"] == 0
+
+    def umi(keys: Array) -> Any:
+        return tables.barcode_strings(keys, cell_length, umi_length)
+
+    def of_parent(values: Array, kind: Any) -> Any:
+        return pa.array(values.astype(kind), mask=orphan)
+
+    parent = umi(edges["parent_key"])
+    parent = pc.if_else(pa.array(orphan), pa.scalar(None, pa.string()), parent)
+    return pa.table(
+        [
+            tables.chosen_strings([sample], np.zeros(count, np.uint8)),
+            cell,
+            umi(families["key"]),
+            pa.array(families["family"].astype(np.int32) + 1),
+            pa.array(families["reads"].astype(np.int64)),
+            tables.chosen_strings((*STATUSES, "corrected"), status),
+            umi(fates["root_key"]),
+            pa.array(fates["root_family"].astype(np.int32) + 1),
+            pa.array(fates["reads"].astype(np.int64), mask=moved),
+            pa.array(fates["families"].astype(np.int32), mask=moved),
+            parent,
+            of_parent(edges["parent_family"].astype(np.int32) + 1, np.int32),
+            of_parent(edges["parent_reads"], np.int64),
+            of_parent(differing_bases(families["key"], edges["parent_key"]), np.int32),
+            pa.array(posteriors(edges["score"].astype(np.int64)), mask=orphan),
+            of_parent(edges["ln_error"] / SCORE_UNITS, np.float64),
+            of_parent(edges["ln_independent"] / SCORE_UNITS, np.float64),
+            of_parent(edges["payload"] / SCORE_UNITS, np.float64),
+            tables.chosen_strings(("", "overfull"), families["flags"] & 1),
+        ],
+        schema=FAMILIES,
+    )
+
+
+def _pieces(entry: Mapping[str, Any]) -> Iterator[tuple[Array, Array, Array]]:
+    for families, fates, start, stop in entry["families"]:
+        with BlockFile(Path(families)) as family_file, BlockFile(Path(fates)) as fate_file:
+            for at in range(start, stop, READ_FAMILIES):
+                end = min(at + READ_FAMILIES, stop)
+                yield (
+                    family_file.read("families", at, end),
+                    fate_file.read("fates", at, end),
+                    fate_file.read("edges", at, end),
+                )
+
+
+def write_families(entry: Mapping[str, Any], path: Path) -> None:
+    """Write families.parquet of a sample.
+
+    Args:
+        entry: the sample in the index of its library.
+        path: file to write.
+    """
+    with whole_file(path) as temporary:
+        writer = tables.TableWriter(temporary, FAMILIES, ["sample", "status", "flags"])
+        for families, fates, edges in _pieces(entry):
+            writer.add(families_table(families, fates, edges, entry["sample"]))
+        writer.close()

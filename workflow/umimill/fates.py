@@ -1,0 +1,163 @@
+"""Fates: what became of each family of a bucket, beside its table of families."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from umimill.blockfile import BlockFile
+from umimill.kernels import families as family_kernels
+from umimill.kernels import settle as kernels
+from umimill.kernels import status as status_kernels
+from umimill.model import read_model
+from umimill.statuses import read_statuses
+
+FATE = np.dtype(
+    [
+        ("reads", "<u8"),
+        ("root_key", "<u8"),
+        ("families", "<u4"),
+        ("number", "<u2"),
+        ("root_family", "<u2"),
+        ("several", "u1"),
+        ("moved", "u1"),
+        ("status", "u1"),
+        ("padding", "u1", (5,)),
+    ]
+)
+READ_FAMILIES = 1 << 16
+
+Array = npt.NDArray[Any]
+
+
+@dataclass(frozen=True)
+class Settled:
+    """Families of whole keys with their fates.
+
+    Attributes:
+        families: FAMILY[n].
+        fates: FATE[n]. Where `moved` is 0, the family stayed: reads and families that are now in
+            it, its status (statuses.STATUSES), its number among those of its key, and whether its
+            name needs that. Else its reads went to `root_key` and `root_family`.
+    """
+
+    families: Array
+    fates: Array
+
+    def part(self, start: int, stop: int) -> Settled:
+        """Return families [start, stop)."""
+        return Settled(self.families[start:stop], self.fates[start:stop])
+
+    def with_more(self, other: Settled) -> Settled:
+        """Return these families and those of `other` behind them."""
+        return Settled(
+            np.concatenate([self.families, other.families]),
+            np.concatenate([self.fates, other.fates]),
+        )
+
+    def is_one_key(self) -> bool:
+        """Whether all families are of one key."""
+        return bool(family_kernels.last_key_start(self.families) == 0)
+
+
+def whole_keys(table: BlockFile) -> Iterator[tuple[int, Array]]:
+    """Yield (first row, FAMILY[*]) of a table in order, whole keys at a time."""
+    total = table.length("families")
+    start, wanted = 0, READ_FAMILIES
+    while start < total:
+        families = table.read("families", start, start + wanted)
+        count = families.size
+        if start + count < total:
+            count = family_kernels.last_key_start(families)
+        if count == 0:
+            # One key fills the piece.
+            wanted *= 2
+            continue
+        yield start, families[:count]
+        start += count
+        wanted = READ_FAMILIES
+
+
+class FateJoiner:
+    """Decides the fates of a bucket's families from what settle found.
+
+    Args:
+        settled: settle's file of the library.
+        model_path: model of the library.
+        bucket: number of the bucket.
+
+    Attributes:
+        corrections: CORRECTION[*] of the bucket.
+        answers: ANSWER[*] to its families' queries.
+    """
+
+    def __init__(self, settled: Path, model_path: Path, bucket: int) -> None:
+        with BlockFile(settled) as file:
+            start, stop = file.read("correction_bounds", bucket, bucket + 2).tolist()
+            self.corrections = file.read("corrections", start, stop)
+            start, stop = file.read("arrival_bounds", bucket, bucket + 2).tolist()
+            self._arrivals = file.read("arrivals", start, stop)
+            start, stop = file.read("answer_bounds", bucket, bucket + 2).tolist()
+            self.answers = file.read("answers", start, stop)
+        self._model = read_model(model_path)
+        self._statuses = read_statuses(model_path)
+        self._correction = self._arrival = 0
+
+    def fates(self, families: Array, quality: Array, edges: Array, *, judge: bool) -> Array:
+        """Return the fates of the next families of the bucket, FATE[n].
+
+        Args:
+            families: FAMILY[n], whole keys.
+            quality: u8[n, B], half-Phred of their barcodes.
+            edges: EDGE[n], their best parents.
+            judge: whether a family may be no molecule.
+        """
+        fates = np.zeros(families.size, FATE)
+        self._correction, self._arrival = kernels.join_families(
+            families, self.corrections, self._correction, self._arrivals, self._arrival, fates
+        )
+        if judge:
+            status_kernels.judge(families, quality, fates, self._model, self._statuses)
+            status_kernels.judge_misread(families, edges, fates, self._statuses)
+        kernels.number_molecules(families, fates, np.zeros(families.size, np.int64))
+        return fates
+
+
+class SettledTable:
+    """The families of a bucket with their fates, to be read in order.
+
+    Args:
+        families: tally's table of the bucket.
+        fates: move's fates of them.
+    """
+
+    def __init__(self, families: Path, fates: Path) -> None:
+        self._table = BlockFile(families)
+        try:
+            self._fates = BlockFile(fates)
+        except BaseException:
+            self._table.close()
+            raise
+
+    def __enter__(self) -> SettledTable:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._table.close()
+        self._fates.close()
+
+    def pieces(self) -> Iterator[Settled]:
+        """Yield the families of the bucket in order, whole keys at a time."""
+        for start, families in whole_keys(self._table):
+            yield Settled(families, self._fates.read("fates", start, start + families.size))

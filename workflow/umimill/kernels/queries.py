@@ -1,0 +1,433 @@
+"""Barcodes misread at several bases: which barcodes they may have been, and who has those."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from umimill.jit import inline_kernel, kernel
+from umimill.kernels.bases import splitmix64
+from umimill.kernels.score import (
+    FINE_BITS,
+    ONE_BITS,
+    EdgeModel,
+    exp_fine,
+    ln_one,
+    log_add,
+    score_independent,
+    to_unit,
+)
+
+U = np.uint64
+
+# Of bases that are wrong more often than once in fifty any number may be; of the others two, or one
+# and one of those.
+UNSURE_MISREAD = -5 << FINE_BITS
+# So many unsure bases are tried at most, the worst ones: 4^6 barcodes.
+MOST_UNSURE = 6
+# Families of more reads than that had the same several errors in all of them: not by sequencing.
+MOST_READS = 3
+# What a parent of 4,096 reads adds to the odds.
+LN_LARGE_PARENT = 8517
+# Posterior 0.999: such a family has its parent.
+CERTAIN = 7073
+NEVER = -(1 << 40)
+# Of one family at most: what its unsure bases may have been, and any two of 32.
+MOST_QUERIES = (1 << (2 * MOST_UNSURE)) + 9 * 496
+HASH_MULTIPLIER = U(0xD6E8FEB86659FD93)
+
+
+class Choices(NamedTuple):
+    """Room for the barcodes that one family may have been.
+
+    Attributes:
+        key: u64[4^MOST_UNSURE].
+        total: i64[4^MOST_UNSURE], fine ln of the rate of the errors that lead to the family's.
+        changes: i64[4^MOST_UNSURE], bases that differ.
+        places: i64[MOST_UNSURE], the least sure positions.
+    """
+
+    key: Any
+    total: Any
+    changes: Any
+    places: Any
+
+
+@inline_kernel
+def find_unsure(quality: Any, row: int, start: int, stop: int, misread: Any, places: Any) -> int:
+    """List the least sure barcode positions of a family, the worst first.
+
+    Args:
+        quality: u8[n, B].
+        row: family.
+        start: first position of the UMI.
+        stop: end.
+        misread: i64[256], fine ln(e / 3) by half-Phred.
+        places: i64[MOST_UNSURE], filled.
+
+    Returns:
+        Positions.
+    """
+    count = 0
+    for position in range(start, stop):
+        own = misread[quality[row, position]]
+        if own < UNSURE_MISREAD:
+            continue
+        place = min(count, MOST_UNSURE)
+        while place > 0 and misread[quality[row, places[place - 1]]] < own:
+            if place < MOST_UNSURE:
+                places[place] = places[place - 1]
+            place -= 1
+        if place < MOST_UNSURE:
+            places[place] = position
+            count = min(count + 1, MOST_UNSURE)
+    return count
+
+
+@inline_kernel
+def quality_sum(quality: Any, row: int) -> int:
+    """Return the sum of a family's barcode qualities."""
+    total = np.int64(0)
+    for position in range(quality.shape[1]):
+        total += np.int64(quality[row, position])
+    return total
+
+
+@inline_kernel
+def least_total(independent: int, sample: int, model: EdgeModel) -> int:
+    """Return from which ln of the rate of its errors on a barcode is asked for."""
+    return independent + model.clonal[sample] - LN_LARGE_PARENT
+
+
+@inline_kernel
+def likeliest_two(quality: Any, row: int, start: int, stop: int, misread: Any) -> int:
+    """Return the sum of the two largest of misread at positions [start, stop) of a barcode."""
+    first = second = np.int64(NEVER)
+    for position in range(start, stop):
+        own = misread[quality[row, position]]
+        if own > first:
+            first, second = own, first
+        elif own > second:
+            second = own
+    return first + second
+
+
+@inline_kernel
+def ln_missed(
+    quality: Any, row: int, start: int, stop: int, sample: int, model: EdgeModel, places: Any
+) -> int:
+    """Return fine ln P(a read is misread in a way that is not asked for), about.
+
+    That is, both at a base that is tried and at another one.
+
+    Args:
+        quality: u8[n, B].
+        row: family.
+        start: first position of the UMI.
+        stop: end.
+        sample: its sample.
+        model: tables.
+        places: i64[MOST_UNSURE], scratch.
+    """
+    unsure = find_unsure(quality, row, start, stop, model.misread[sample], places)
+    tried = np.int64(0)
+    others = np.int64(0)
+    for position in range(start, stop):
+        others += model.right[sample, quality[row, position]]
+    for place in range(unsure):
+        tried += model.right[sample, quality[row, places[place]]]
+    one = np.int64(1) << ONE_BITS
+    some = max(np.int64(1), one - exp_fine(tried))
+    more = max(np.int64(1), one - exp_fine(others - tried))
+    return ln_one(model.log, some) + ln_one(model.log, more)
+
+
+@inline_kernel
+def score_unasked(
+    families: Any, quality: Any, row: int, sample: int, model: EdgeModel, places: Any
+) -> int:
+    """Return 1024 ln of how many families of this key and reads have no parent to be found.
+
+    Molecules with this very barcode, and reads misread in a way that is not asked for.
+    """
+    family = families[row]
+    independent = score_independent(family, sample, model)
+    if family["reads"] > 1:
+        return independent
+    cell = np.int64(family["cell_length"])
+    stop = cell + np.int64(family["umi_length"])
+    missed = ln_missed(quality, row, cell, stop, sample, model, places)
+    missed += model.reads[sample] - model.families[sample] - model.sizes[sample, 1]
+    return log_add(model.softplus, independent, independent + to_unit(missed))
+
+
+@kernel
+def find_asks(
+    families: Any,
+    quality: Any,
+    edges: Any,
+    first_row: int,
+    start: int,
+    model: EdgeModel,
+    places: Any,
+    asks: Any,
+) -> tuple[int, int]:
+    """List the families that may be misread at several bases.
+
+    Args:
+        families: FAMILY[n].
+        quality: u8[n, B], half-Phred.
+        edges: EDGE[n], best parents one base away.
+        first_row: row of the first family in its bucket's table.
+        start: family to begin with.
+        model: tables.
+        places: i64[MOST_UNSURE], scratch.
+        asks: ASK[> 0], filled.
+
+    Returns:
+        (family to go on with, n at the end; asks).
+    """
+    count = 0
+    for row in range(start, families.size):
+        family = families[row]
+        if np.int64(family["reads"]) > MOST_READS or edges[row]["score"] >= CERTAIN:
+            continue
+        sample = np.int64(family["sample"])
+        cell = np.int64(family["cell_length"])
+        length = cell + np.int64(family["umi_length"])
+        independent = score_unasked(families, quality, row, sample, model, places)
+        likeliest = likeliest_two(quality, row, cell, length, model.misread[sample])
+        reads = np.int64(family["reads"])
+        if to_unit(reads * likeliest) < least_total(independent, sample, model):
+            continue
+        if count == asks.size:
+            return row, count
+        ask = asks[count]
+        ask["key"] = family["key"]
+        ask["draft"] = family["draft"]
+        ask["mask"] = family["mask"]
+        ask["reads"] = family["reads"]
+        ask["row"] = first_row + row
+        ask["independent"] = independent
+        ask["quality_sum"] = quality_sum(quality, row)
+        ask["sample"] = family["sample"]
+        ask["family"] = family["family"]
+        ask["umi_length"] = family["umi_length"]
+        ask["cell_length"] = family["cell_length"]
+        ask["draft_quality"] = family["draft_quality"]
+        for position in range(length):
+            ask["quality"][position] = quality[row, position]
+        count += 1
+    return families.size, count
+
+
+@inline_kernel
+def seed_of(row: Any) -> Any:
+    """Return what the hashes of all keys of a sample and of these lengths begin with."""
+    return splitmix64(
+        U(row["sample"]) | (U(row["umi_length"]) << U(16)) | (U(row["cell_length"]) << U(24))
+    )
+
+
+@inline_kernel
+def hash_key(key: Any, seed: Any) -> Any:
+    """Return the hash of a key: its high bits are good, and take all bases in."""
+    return ((key ^ (key >> U(32))) ^ seed) * HASH_MULTIPLIER
+
+
+@inline_kernel
+def filter_bits(word: Any) -> Any:
+    """Return the two bits of a filter's word that stand for a key, from its hash."""
+    return (U(1) << ((word >> U(20)) & U(63))) | (U(1) << ((word >> U(26)) & U(63)))
+
+
+@inline_kernel
+def word_shift(words: int) -> Any:
+    """Return by how much to shift a hash to get a word of a filter of so many, at least 2."""
+    shift = U(64)
+    while words > 1:
+        words >>= 1
+        shift -= U(1)
+    return shift
+
+
+@kernel
+def mark_keys(families: Any, known: Any) -> None:
+    """Add the keys of families to a filter.
+
+    Args:
+        families: FAMILY[n].
+        known: u64[a power of two, >= 2]; two bits of one word a key are set.
+    """
+    shift = word_shift(known.size)
+    for row in range(families.size):
+        word = hash_key(families[row]["key"], seed_of(families[row]))
+        known[word >> shift] |= filter_bits(word)
+
+
+@inline_kernel
+def ln_right(ask: Any, model: EdgeModel) -> int:
+    """Return fine ln P(all bases of the UMI were read right in all reads of a family)."""
+    sample = np.int64(ask["sample"])
+    cell = np.int64(ask["cell_length"])
+    total = np.int64(0)
+    for position in range(cell, cell + np.int64(ask["umi_length"])):
+        total += model.right[sample, ask["quality"][position]]
+    return np.int64(ask["reads"]) * total
+
+
+@inline_kernel
+def list_choices(asks: Any, number: int, model: EdgeModel, choices: Choices) -> int:
+    """List the barcodes that differ from an ask's at its least sure bases, itself the first.
+
+    Returns:
+        Barcodes; those whose errors are too rare are left out.
+    """
+    ask = asks[number]
+    sample = np.int64(ask["sample"])
+    reads = np.int64(ask["reads"])
+    misread = model.misread[sample]
+    least = least_total(np.int64(ask["independent"]), sample, model)
+    cell = np.int64(ask["cell_length"])
+    stop = cell + np.int64(ask["umi_length"])
+    unsure = find_unsure(asks["quality"], number, cell, stop, misread, choices.places)
+    choices.key[0] = ask["key"]
+    choices.total[0] = ln_right(ask, model)
+    choices.changes[0] = 0
+    size = 1
+    for place in range(unsure):
+        position = choices.places[place]
+        own = reads * (
+            misread[ask["quality"][position]] - model.right[sample, ask["quality"][position]]
+        )
+        shift = U(62 - 2 * position)
+        end = size
+        for code in range(size):
+            total = choices.total[code] + own
+            if to_unit(total) < least:
+                continue
+            for digit in range(1, 4):
+                choices.key[end] = choices.key[code] ^ (U(digit) << shift)
+                choices.total[end] = total
+                choices.changes[end] = choices.changes[code] + 1
+                end += 1
+        size = end
+    for place in range(unsure, MOST_UNSURE):
+        choices.places[place] = -1
+    return size
+
+
+@inline_kernel
+def put_query(
+    ask: Any, key: Any, total: int, known: Any, shift_word: Any, queries: Any, count: int
+) -> int:
+    """Add the query for a barcode if someone may have it; return the queries, -1 without room."""
+    word = hash_key(key, seed_of(ask))
+    bits = filter_bits(word)
+    if known[word >> shift_word] & bits != bits:
+        return count
+    if count == queries.size:
+        return -1
+    query = queries[count]
+    query["key"] = key
+    query["child_key"] = ask["key"]
+    query["draft"] = ask["draft"]
+    query["mask"] = ask["mask"]
+    query["reads"] = ask["reads"]
+    query["row"] = ask["row"]
+    query["changes"] = total
+    query["independent"] = ask["independent"]
+    query["quality_sum"] = ask["quality_sum"]
+    query["sample"] = ask["sample"]
+    query["family"] = ask["family"]
+    query["umi_length"] = ask["umi_length"]
+    query["cell_length"] = ask["cell_length"]
+    query["draft_quality"] = ask["draft_quality"]
+    return count + 1
+
+
+@inline_kernel
+def add_choices(
+    ask: Any, listed: int, choices: Choices, known: Any, shift_word: Any, queries: Any, count: int
+) -> int:
+    """Add the queries of an ask's choices with two changes or more; see put_query."""
+    for code in range(listed):
+        if choices.changes[code] < 2:
+            continue
+        count = put_query(
+            ask, choices.key[code], choices.total[code], known, shift_word, queries, count
+        )
+        if count < 0:
+            break
+    return count
+
+
+@inline_kernel
+def add_pairs(
+    ask: Any, model: EdgeModel, places: Any, known: Any, shift_word: Any, queries: Any, count: int
+) -> int:
+    """Add the queries for barcodes that differ at two bases, not both of `places`."""
+    sample = np.int64(ask["sample"])
+    reads = np.int64(ask["reads"])
+    misread = model.misread[sample]
+    least = least_total(np.int64(ask["independent"]), sample, model)
+    cell = np.int64(ask["cell_length"])
+    stop = cell + np.int64(ask["umi_length"])
+    right = ln_right(ask, model)
+    tried = U(0)
+    for place in range(places.size):
+        if places[place] >= 0:
+            tried |= U(1) << U(places[place])
+    for second in range(cell + 1, stop):
+        for first in range(cell, second):
+            if (tried >> U(first)) & (tried >> U(second)) & U(1):
+                continue
+            one, other = ask["quality"][first], ask["quality"][second]
+            total = misread[one] + misread[other]
+            total = right + reads * (total - model.right[sample, one] - model.right[sample, other])
+            if to_unit(total) < least:
+                continue
+            for digits in range(16):
+                if digits < 4 or digits & 3 == 0:
+                    continue
+                change = (U(digits & 3) << U(62 - 2 * first)) | (
+                    U(digits >> 2) << U(62 - 2 * second)
+                )
+                count = put_query(
+                    ask, ask["key"] ^ change, total, known, shift_word, queries, count
+                )
+                if count < 0:
+                    return count
+    return count
+
+
+@kernel
+def make_queries(
+    asks: Any, start: int, model: EdgeModel, known: Any, choices: Choices, queries: Any
+) -> tuple[int, int]:
+    """List the barcodes that families may have been, as far as someone has them.
+
+    Args:
+        asks: ASK[n].
+        start: ask to begin with.
+        model: tables.
+        known: u64[*], filter of the keys of all families; see mark_keys.
+        choices: scratch.
+        queries: QUERY[>= MOST_QUERIES], filled.
+
+    Returns:
+        (ask to go on with, n at the end; queries).
+    """
+    count = 0
+    shift_word = word_shift(known.size)
+    for number in range(start, asks.size):
+        ask = asks[number]
+        first = count
+        listed = list_choices(asks, number, model, choices)
+        count = add_choices(ask, listed, choices, known, shift_word, queries, first)
+        if count >= 0:
+            count = add_pairs(ask, model, choices.places, known, shift_word, queries, count)
+        if count < 0:
+            return number, first
+    return asks.size, count

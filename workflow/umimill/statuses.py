@@ -1,0 +1,108 @@
+"""What tells molecules from chimeras and unresolved reads, from the sums of a sample."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from umimill.blockfile import BlockFile
+from umimill.census import Estimates
+from umimill.kernels import status as kernels
+from umimill.kernels.score import ONE_BITS
+from umimill.likelihood import MOST_ERROR, ln_fine, ln_unit
+
+STATUSES = ("molecule", "chimera_suspect", "unresolved", "dropped")
+LAGS = 16
+# Of the families that chance puts on a barcode, what the estimate of that may be off by.
+CHANCE_DOUBT = 0.1
+DEVIATIONS = 2.0
+# Share of random pairs that share an end where no pair tells.
+DEFAULT_SHARING = 0.01
+
+Array = npt.NDArray[Any]
+
+
+def chimera_rate(minors: Sequence[int], estimates: Estimates, sharing: float) -> float:
+    """Return the chimeric reads of a read, 0 where no more are seen than chance gives.
+
+    Families of one read that share an end with the larger family of their barcode, less the
+    molecules that are expected there.
+
+    Args:
+        minors: sums of kernels.status.count_minors.
+        estimates: of the sample.
+        sharing: share of pairs of molecules that share an end.
+    """
+    seen, _, reads = minors
+    if not reads:
+        return 0.0
+    chance = estimates.molecules * estimates.occupancy * float(estimates.sizes[1]) * sharing
+    doubt = DEVIATIONS * float(np.sqrt(chance)) + CHANCE_DOUBT * chance
+    return max(0.0, seen - chance - doubt) / reads
+
+
+def sharing_share(draws: Array) -> float:
+    """Return the share of pairs of molecules with different payloads that share an end.
+
+    Args:
+        draws: DRAW[n] of the sample, in the order of their hashes.
+    """
+    counts = np.array([kernels.count_sharing(draws, lag + 1) for lag in range(LAGS)])
+    pairs, sharing = counts.sum(0).tolist()
+    return float((sharing + DEFAULT_SHARING) / (pairs + 1.0))
+
+
+@dataclass(frozen=True)
+class Chimeras:
+    """What is known of the chimeras of a sample.
+
+    Attributes:
+        rate: chimeric reads of a read.
+        sharing: share of pairs of molecules that share an end.
+        reads: reads of the first families of all barcodes.
+    """
+
+    rate: float
+    sharing: float
+    reads: int
+
+
+def estimate_chimeras(minors: Array, draws: Array, estimates: Estimates) -> Chimeras:
+    """Estimate the chimeras of a sample.
+
+    Args:
+        minors: i64[3], see kernels.status.count_minors.
+        draws: DRAW[n] of the sample.
+        estimates: of the sample.
+    """
+    sharing = min(sharing_share(draws), 0.999)
+    return Chimeras(
+        chimera_rate(minors.tolist(), estimates, sharing), sharing, max(1, int(minors[2]))
+    )
+
+
+def status_tables(chimeras: Chimeras, estimates: Estimates) -> dict[str, Array]:
+    """Return the tables of a sample, by their names in the model file."""
+    lone = min(1.0, estimates.molecules * float(estimates.sizes[1]) / chimeras.reads)
+    one = 1 << ONE_BITS
+    rate, sharing = chimeras.rate, chimeras.sharing
+    tables = {
+        "errors": np.rint(np.minimum(estimates.errors, MOST_ERROR) * one).astype(np.int64),
+        "lone": np.array(round(lone * one), np.int64),
+        "chimeras": ln_fine(rate) if rate > 0 else np.array(kernels.NO_CHIMERAS, np.int64),
+        "sharing": ln_unit(np.array([1.0 - sharing, sharing])),
+    }
+    return {f"status_{name}": table for name, table in tables.items()}
+
+
+def read_statuses(model_path: Path) -> kernels.StatusModel:
+    """Read the tables from a model."""
+    with BlockFile(model_path) as file:
+        return kernels.StatusModel(
+            *(file.read(f"status_{name}") for name in kernels.StatusModel._fields)
+        )
