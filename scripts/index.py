@@ -6,42 +6,28 @@ from umimill.index import Fragments, index
 from umimill.job import run_job
 from umimill.library_tables import LibrarySettings
 
-parameters = snakemake.params
-reads = parameters.reads
-settings = LibrarySettings(
-    library=parameters.library,
-    layouts=parameters.layouts,
-    reads=reads,
-    probes=dict(zip(reads, map(Path, snakemake.input.probes), strict=True)),
-    model=Path(snakemake.input.model),
-    buckets=parameters.buckets,
-    parts=parameters.parts,
-    floor=parameters.floor,
-    minimum_reads=parameters.minimum_reads,
-    method=parameters.method,
-    minimum_posterior=parameters.minimum_posterior,
-    suspects=parameters.suspects,
-)
-
-
-def paths(name):
-    """Return the paths of an input."""
-    return [Path(path) for path in snakemake.input[name]]
-
-
+SETTINGS = ("library", "layouts", "reads", "buckets", "parts", "floor", "minimum_reads")
+SETTINGS += ("method", "minimum_posterior", "suspects")
+LISTS = ("mate1", "mate2", "molecules", "families", "fates", "jobs", "probes")
+files = {name: [Path(path) for path in snakemake.input[name]] for name in LISTS}
+asked = {name: snakemake.params[name] for name in SETTINGS}
 with run_job(snakemake, "index", "write") as meter:
     index(
         Path(snakemake.input.plan),
         Fragments(
-            mates=(paths("mate1"), paths("mate2")),
-            molecules=paths("molecules"),
-            families=paths("families"),
-            fates=paths("fates"),
+            mates=(files["mate1"], files["mate2"]),
+            molecules=files["molecules"],
+            families=files["families"],
+            fates=files["fates"],
         ),
         Path(snakemake.input.routes),
-        paths("jobs"),
+        files["jobs"],
         Path(snakemake.output.index),
         Path(snakemake.output.jobs).parent,
-        settings,
+        LibrarySettings(
+            probes=dict(zip(asked["reads"], files["probes"], strict=True)),
+            model=Path(snakemake.input.model),
+            **asked,
+        ),
         meter,
     )

@@ -1,11 +1,12 @@
 """Measures ISA-L's level 0 beside level 1 as deflate.py makes it: CPU time, size, equal bytes.
 
-    python tests/benchmark/gzip_levels.py S1.consensus.fastq.gz [more.fastq.gz ..]
+    PYTHONPATH=workflow python tests/benchmark/gzip_levels.py S1.fastq.gz [more.fastq.gz ..]
 
 Text is cut into blocks as the workflow cuts it. Both ways take turns in one process; the least of
 the rounds counts. The digest, of the blocks of both ways, must be the same on every machine with
 the same isal. Other CPU models than the one at hand are asked by
 
+    export PYTHONPATH=workflow
     qemu-x86_64 -cpu Nehalem python tests/benchmark/gzip_levels.py --rounds 1 FASTQ
 
 and Westmere, SandyBridge, Haswell, EPYC.
@@ -16,16 +17,12 @@ from __future__ import annotations
 import argparse
 import gzip
 import hashlib
-import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 from isal import igzip_lib
-
-# Also run as a plain program, when nothing puts the package on the path.
-sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "workflow"))
 
 from umimill.bgzf import cut_blocks
 from umimill.deflate import RAW, deflate

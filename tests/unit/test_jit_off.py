@@ -16,7 +16,7 @@ from umimill import kernels
 ROOT = Path(__file__).parents[2]
 # Kernels that are tried in the file of those which call them, or through their stage.
 ELSEWHERE = {
-    *("answers", "clusters", "cut", "pairs", "placing", "search"),
+    *("answers", "clusters", "cut", "known", "pairs", "placing", "search"),
     *("move", "posterior", "queries", "settle", "status", "tally"),
 }
 

@@ -19,7 +19,7 @@ from kernel_cases import cases
 from score_fixture import FAMILY, World
 from umimill import census, payloads
 from umimill.jit import kernel
-from umimill.kernels import score
+from umimill.kernels import drafts, score
 from umimill.kernels.score import EdgeModel
 from umimill.likelihood import FINE, UNIT, log_tables, softplus_table
 from umimill.model import common_tables, sample_tables
@@ -50,7 +50,7 @@ def error_class(error: int) -> int:
 
 @kernel
 def spread_mask(mask: Any) -> Any:
-    return score.spread_mask(mask)
+    return drafts.mask_to_lanes(mask)
 
 
 @kernel

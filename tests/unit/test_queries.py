@@ -23,6 +23,7 @@ from umimill.blockfile import BlockFile
 from umimill.jit import kernel
 from umimill.kernels import answers as answers_kernels
 from umimill.kernels import queries as kernels
+from umimill.kernels.known import mark_keys
 from umimill.kernels.score import EdgeModel, score_payload
 from umimill.link import EDGE, Outputs, link
 from umimill.metrics import Meter
@@ -230,7 +231,7 @@ def test_the_filter_lets_all_keys_pass_and_few_others(tmp_path: Path) -> None:
     world, _ = world_of(tmp_path, random_families(rng, 200), 1)
     edges = misread_edges(world.table.size)
     known = queries.new_filter(world.table.size, 1 << 20)
-    kernels.mark_keys(world.table, known)
+    mark_keys(world.table, known)
     assert 8 * known.nbytes >= 8 * world.table.size
     every = all_queries(tmp_path, world, edges, np.full(2, 2**64 - 1, np.uint64))
     some = all_queries(tmp_path, world, edges, known)

@@ -17,8 +17,9 @@ import numpy.typing as npt
 from umimill.blockfile import BlockFile, BlockWriter
 from umimill.drafts import draft_strides
 from umimill.errors import UmimillError
-from umimill.fates import FATE, FateJoiner, Settled, whole_keys
+from umimill.fates import FATE, READ_FAMILIES, FateJoiner, Settled, whole_keys
 from umimill.kernels import move as kernels
+from umimill.link import EDGE
 from umimill.loading import Piece, RowLoader, make_batch
 from umimill.metrics import Meter
 from umimill.outcomes import OutcomeCounts
@@ -132,6 +133,17 @@ class Sources:
     model: Path
 
 
+def _write_edges(edges_file: BlockFile, answers: Array, writer: BlockWriter) -> None:
+    """Write the edges of a bucket with the better of them and the answers, piece by piece."""
+    total = edges_file.length("edges")
+    offset = writer.append(np.empty(0, EDGE))
+    for start in range(0, total, READ_FAMILIES):
+        edges = edges_file.read("edges", start, start + READ_FAMILIES)
+        apply_answers(edges, answers, start)
+        writer.append(edges)
+    writer.list_array("edges", offset, (total,), EDGE)
+
+
 def move(
     plan_path: Path,
     sources: Sources,
@@ -174,14 +186,13 @@ def move(
         loader = RowLoader(parts, *plan.bucket_leaves(bucket))
         sample_families = np.zeros(len(plan.samples), np.int64)
         outcomes = OutcomeCounts(len(plan.samples))
-        edges = edges_file.read("edges")
-        apply_answers(edges, joiner.answers, 0)
-        fate_writer.add("edges", edges)
+        _write_edges(edges_file, joiner.answers, fate_writer)
         start = fate_writer.append(np.empty(0, FATE))
         passed: Array | None = None
         for first, some in whole_keys(table):
             quality = table.read("quality", first, first + some.size)
-            best = edges[first : first + some.size]
+            best = edges_file.read("edges", first, first + some.size)
+            apply_answers(best, joiner.answers, first)
             one = Settled(some, joiner.fates(some, quality, best, judge=judge))
             fate_writer.append(one.fates)
             outcomes.add(some, one.fates)

@@ -13,7 +13,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from umimill.kernels.score import DRAFT, ERROR_CLASSES, FIRST_CLASS, LEAST_COMPARED
+from umimill.kernels.drafts import LEAST_COMPARED
+from umimill.kernels.score import DRAFT, ERROR_CLASSES, FIRST_CLASS
 from umimill.likelihood import (
     FINE,
     MOST_ERROR,

@@ -21,10 +21,10 @@ import numpy.typing as npt
 
 from umimill.blockfile import BlockFile, BlockWriter
 from umimill.errors import UmimillError
-from umimill.fates import whole_keys
+from umimill.fates import READ_FAMILIES, whole_keys
 from umimill.grouping import group_members, sample_members
 from umimill.kernels import settle as kernels
-from umimill.kernels.queries import mark_keys
+from umimill.kernels.known import mark_keys
 from umimill.likelihood import posterior_threshold
 from umimill.metrics import Meter
 from umimill.model import read_model
@@ -57,7 +57,6 @@ ARRIVAL = np.dtype(
         ("padding", "u1", (6,)),
     ]
 )
-READ_FAMILIES = 1 << 16
 TABLE_SHARE = 0.3
 
 Array = npt.NDArray[Any]

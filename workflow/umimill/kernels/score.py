@@ -21,7 +21,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from umimill.jit import count_bits, inline_kernel
+from umimill.jit import inline_kernel
+from umimill.kernels.drafts import LEAST_COMPARED, compare_lanes, mask_to_lanes
 
 U = np.uint64
 
@@ -43,7 +44,6 @@ SIZE_BINS = 129
 # Parent and child together have at most so many reads where the spread of sizes is looked up.
 GROWTH = 32
 
-LEAST_COMPARED = 12
 DRAFT = 32
 # Classes of the error of two drafts, two to a doubling, from 2^-14 on.
 ERROR_CLASSES = 32
@@ -55,8 +55,6 @@ IMPOSSIBLE = -(1 << 50)
 
 # Probabilities are in 2^-ONE_BITS.
 ONE_BITS = 30
-
-EVEN_BITS = U(0x5555555555555555)
 
 
 class EdgeModel(NamedTuple):
@@ -173,17 +171,6 @@ def log_add(softplus: Any, first: int, second: int) -> int:
 
 
 @inline_kernel
-def spread_mask(mask: Any) -> Any:
-    """Return a u32 mask with bit i at bit 2 i, as u64."""
-    word = U(mask)
-    word = (word | (word << U(16))) & U(0x0000FFFF0000FFFF)
-    word = (word | (word << U(8))) & U(0x00FF00FF00FF00FF)
-    word = (word | (word << U(4))) & U(0x0F0F0F0F0F0F0F0F)
-    word = (word | (word << U(2))) & U(0x3333333333333333)
-    return (word | (word << U(1))) & EVEN_BITS
-
-
-@inline_kernel
 def error_class(error: int) -> int:
     """Return the class of an error in 2^-20, two classes to a doubling."""
     bits = 0
@@ -202,12 +189,14 @@ def draft_error(family: Any, errors: Any) -> int:
 @inline_kernel
 def score_payload(child: Any, parent: Any, sample: int, model: EdgeModel) -> int:
     """Return 1024 ln(P(drafts | one molecule) / P(drafts | two)); 0 without evidence."""
-    known = spread_mask(child["mask"] & parent["mask"])
-    compared = count_bits(known)
+    mismatches, compared = compare_lanes(
+        child["draft"],
+        mask_to_lanes(child["mask"]),
+        parent["draft"],
+        mask_to_lanes(parent["mask"]),
+    )
     if compared < LEAST_COMPARED:
         return np.int64(0)
-    apart = child["draft"] ^ parent["draft"]
-    mismatches = count_bits((apart | (apart >> U(1))) & known)
     errors = model.draft_errors[sample]
     group = error_class(draft_error(child, errors) + draft_error(parent, errors))
     same = model.same[group, compared, mismatches]
