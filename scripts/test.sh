@@ -5,8 +5,8 @@
 # Makes the environment .venv-test from envs/test.lock if it is not there. --all adds the long tests
 # (marks slow, benchmark, accuracy). UMIMILL_TEST_DATA names the folder of the real reads; without it
 # the tests that need them are skipped. --accuracy prints how well barcodes are corrected on
-# simulated libraries, beside other tools, ten seeds each; UMIMILL_UMI_TOOLS names the program
-# umi_tools, which the environment has not got.
+# simulated libraries, beside other tools, ten seeds each. The program umi_tools is that which
+# UMIMILL_UMI_TOOLS names, else what scripts/umi_tools.sh made; without it its tests are skipped.
 set -euo pipefail
 
 # Two test processes at once, each with whole files, so that no fixture of a file is made twice; those
@@ -37,9 +37,11 @@ if [[ -n ${UMIMILL_TEST_DATA:-} ]]; then
     UMIMILL_TEST_DATA=$(realpath -m -- "$UMIMILL_TEST_DATA")
     export UMIMILL_TEST_DATA
 fi
-if [[ ${UMIMILL_UMI_TOOLS:-} == */* ]]; then
+if [[ -n ${UMIMILL_UMI_TOOLS:-} ]]; then
     UMIMILL_UMI_TOOLS=$(realpath -m -- "$UMIMILL_UMI_TOOLS")
     export UMIMILL_UMI_TOOLS
+elif [[ -x $clone/.venv-umi-tools/bin/umi_tools ]]; then
+    export UMIMILL_UMI_TOOLS=$clone/.venv-umi-tools/bin/umi_tools
 fi
 export PATH=$environment/bin:$PATH
 cd "$clone"

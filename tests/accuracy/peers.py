@@ -1,7 +1,7 @@
 """Other tools as contestants: migec and umi_tools, run as programs on the same reads.
 
-migec comes with the test environment. umi_tools has no wheel and is looked for: the program that
-UMIMILL_UMI_TOOLS names, else one on the PATH (CONTRIBUTING.md says how to get it).
+migec comes with the test environment. umi_tools is the program that UMIMILL_UMI_TOOLS names, which
+scripts/umi_tools.sh compiles.
 """
 
 from __future__ import annotations
@@ -9,7 +9,6 @@ from __future__ import annotations
 import gzip
 import os
 import platform
-import shutil
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
@@ -152,17 +151,17 @@ class UmiTools:
         self.name = f"umi_tools {method}" + (", aligned" if aligned else "")
         self._method = method
         self._aligned = aligned
-        self._program = os.environ.get("UMIMILL_UMI_TOOLS") or shutil.which("umi_tools")
+        self.program = os.environ.get("UMIMILL_UMI_TOOLS")
 
     def missing(self) -> str:
         """Say where it is not installed."""
-        if self._program:
+        if self.program:
             return ""
-        return f"umi_tools {UMI_TOOLS_VERSION} is not installed; see CONTRIBUTING.md"
+        return f"umi_tools {UMI_TOOLS_VERSION} is not here; run scripts/umi_tools.sh"
 
     def label(self, task: Task) -> Integers:
         """Write an alignment and read the groups."""
-        assert self._program is not None
+        assert self.program is not None
         alignment, groups = task.folder / "reads.bam", task.folder / "groups.tsv"
         write_alignment(task, alignment, aligned=self._aligned)
         options = ["--extract-umi-method", "tag", "--umi-tag", "RX", "--method", self._method]
@@ -170,7 +169,7 @@ class UmiTools:
             options += ["--per-cell", "--cell-tag", "CB"]
         run(
             [
-                self._program, "group", "-I", alignment, "--group-out", groups, *options,
+                self.program, "group", "-I", alignment, "--group-out", groups, *options,
                 "--random-seed", str(task.seed), "-L", task.folder / "log",
             ],
             PYTHONHASHSEED="0",

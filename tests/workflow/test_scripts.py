@@ -33,7 +33,9 @@ case "$1 $2" in
         sleep "${FAKE_PIP_SECONDS:-0}"
         [[ -z ${FAKE_PIP_KILL:-} ]] || { kill -9 "$PPID"; exit 1; }
         [[ -z ${FAKE_PIP_ERROR:-} ]] || { echo "ERROR: $FAKE_PIP_ERROR"; exit 1; }
-        for tool in snakemake ruff mypy snakefmt pytest; do
+        tools='snakemake ruff mypy snakefmt pytest'
+        [[ $* != *--no-binary* ]] || tools=umi_tools
+        for tool in $tools; do
             cp "$FAKE_TOOL" "${0%/*}/$tool"
         done
         ;;
@@ -56,7 +58,8 @@ printf '|%s' "$@" >>"$FAKE_LOG"
 echo >>"$FAKE_LOG"
 echo "$name is process $$" >>"$FAKE_LOG"
 sleep "${FAKE_TOOL_SECONDS:-0}"
-echo "$name ends, data=${UMIMILL_TEST_DATA:-}, path=${PYTHONPATH:-}" >>"$FAKE_LOG"
+echo "$name ends, data=${UMIMILL_TEST_DATA:-}, path=${PYTHONPATH:-}" \
+    "peer=${UMIMILL_UMI_TOOLS:-}" >>"$FAKE_LOG"
 [[ "$name $1" != "${FAKE_TOOL_ERROR:-}" ]]
 """
 TOOLS = (
@@ -388,10 +391,30 @@ def test_test_script_fails_with_any_check(place: Place, check: str) -> None:
 
 
 def test_continuous_integration_sets_the_data_folder(place: Place, tmp_path: Path) -> None:
+    write_executable(place.bin / "cc", FAKE_TOOL)
     run = place.run(".ci/run", cwd=tmp_path)
     assert run.returncode == 0, run.stderr
-    assert f"data={tmp_path / 'shared' / 'data'}," in place.log.read_text()
+    log = place.log.read_text()
+    assert f"data={tmp_path / 'shared' / 'data'}," in log
+    assert f"peer={place.clone}/.venv-umi-tools/bin/umi_tools" in log
     assert len(place.calls("pytest")) == 1
+
+
+def test_peer_is_compiled_once_and_found(place: Place) -> None:
+    run = place.run("scripts/umi_tools.sh")
+    assert run.returncode == 1
+    assert run.stderr.splitlines()[-1].startswith("umi_tools.sh: no C compiler here; run: ")
+    write_executable(place.bin / "cc", FAKE_TOOL)
+    failed = place.run("scripts/umi_tools.sh", FAKE_PIP_ERROR="no Python.h")
+    assert failed.returncode == 1
+    assert "ERROR: no Python.h" in failed.stderr
+    for _ in range(2):
+        assert place.run("scripts/umi_tools.sh").returncode == 0
+    pip = [line for line in place.log.read_text().splitlines() if line.startswith("pip ")]
+    assert ["--no-binary" in line for line in pip] == [False, True, True]
+    assert all("--require-hashes" in line and "--no-deps" in line for line in pip)
+    assert place.run("scripts/test.sh").returncode == 0
+    assert f"peer={place.clone}/.venv-umi-tools/bin/umi_tools" in place.log.read_text()
 
 
 @pytest.mark.slow
