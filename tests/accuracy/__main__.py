@@ -6,9 +6,11 @@ import argparse
 import os
 import sys
 from fnmatch import fnmatchcase
+from pathlib import Path
 
 from accuracy.cases import Case, all_cases
 from accuracy.contestants import own_contestants
+from accuracy.kept import Kept
 from accuracy.peers import peer_contestants
 from accuracy.table import write_tables
 
@@ -21,6 +23,7 @@ def main() -> None:
     parser.add_argument("--scale", type=float, default=1.0, help="times the molecules (default: 1)")
     parser.add_argument("--tools", nargs="+", default=["*"], help="as --cases, of the tools")
     parser.add_argument("--all-methods", action="store_true", help="all five of umi_tools")
+    parser.add_argument("--keep", type=Path, metavar="FILE", help="TSV of scores; got once")
     parser.add_argument("--list", action="store_true", help="name cases and tools, run nothing")
     options = parser.parse_args()
     own = own_contestants()
@@ -33,7 +36,8 @@ def main() -> None:
     if options.list:
         print_list(cases, [one.name for one in tools])
         return
-    write_tables(cases, range(1, options.seeds + 1), tools, own[-1].name, write)
+    seeds = range(1, options.seeds + 1)
+    write_tables(cases, seeds, tools, own[-1].name, write, Kept(options.keep))
 
 
 def matches(name: str, patterns: list[str]) -> bool:

@@ -13,6 +13,7 @@ from typing import Protocol
 import numpy as np
 import numpy.typing as npt
 
+from accuracy.kept import own_version
 from accuracy.scores import ASIDE, DROPPED
 from pipeline import Knobs, Library, Refined, run_checkout, run_refine
 from umimill.drafts import draft_strides
@@ -54,9 +55,11 @@ class Contestant(Protocol):
 
     Attributes:
         name: in the table.
+        version: which one it is; scores of another are got again.
     """
 
     name: str
+    version: str
 
     def label(self, task: Task) -> Integers:
         """Return the cluster of each read, int64[reads], DROPPED where it has none.
@@ -72,6 +75,7 @@ class ExactKeys:
     """umimill's checkout; a molecule is whatever has one barcode."""
 
     name = "umimill unique"
+    version = own_version()
 
     def missing(self) -> str:
         """It is always here."""
@@ -100,6 +104,7 @@ class Corrected:
     """
 
     name = "umimill"
+    version = own_version()
 
     def __init__(self, buckets: int = 1) -> None:
         self.buckets = buckets

@@ -18,6 +18,7 @@ import numpy as np
 import pysam
 
 from accuracy.contestants import Contestant, Integers, Task
+from accuracy.kept import digest_files
 from accuracy.scores import DROPPED
 
 MIGEC_VERSION = "2.5.1"
@@ -77,6 +78,7 @@ class Migec:
 
     def __init__(self, *, assemble: bool = False, quality: bool = True) -> None:
         self.name = "migec refine" + ("+assemble" if assemble else "")
+        self.version = f"{MIGEC_VERSION}, run by {digest_files(Path(__file__))}"
         self.name += "" if quality else ", no quality"
         self.program = Path(sys.executable).with_name("migec")
         self._assemble = assemble
@@ -149,6 +151,7 @@ class UmiTools:
 
     def __init__(self, method: str = "directional", *, aligned: bool = False) -> None:
         self.name = f"umi_tools {method}" + (", aligned" if aligned else "")
+        self.version = f"{UMI_TOOLS_VERSION}, run by {digest_files(Path(__file__))}"
         self._method = method
         self._aligned = aligned
         self.program = os.environ.get("UMIMILL_UMI_TOOLS")

@@ -12,6 +12,7 @@ from accuracy.cases import Case
 from accuracy.contestants import Contestant, Task
 from accuracy.generate import Reads, generate, write_reads
 from accuracy.intervals import is_dominated, mean_interval, worse_on
+from accuracy.kept import Entry, Kept, digest_reads
 from accuracy.scores import Scores, best_labels, score
 
 CEILING = "ceiling"
@@ -49,14 +50,18 @@ class Result:
     absent: dict[str, str]
 
 
-def run_case(case: Case, seeds: Sequence[int], contestants: Sequence[Contestant]) -> Result:
+def run_case(
+    case: Case, seeds: Sequence[int], contestants: Sequence[Contestant], kept: Kept | None = None
+) -> Result:
     """Let all contestants partition the same reads, seed by seed.
 
     Args:
         case: what to simulate.
         seeds: with which seeds.
         contestants: who takes part; who is missing is left out and named.
+        kept: scores that need not be got again.
     """
+    kept = kept or Kept()
     absent = {one.name: one.missing() for one in contestants if one.missing()}
     present = [one for one in contestants if one.name not in absent]
     scores: dict[str, list[Scores]] = {CEILING: [], **{one.name: [] for one in present}}
@@ -65,9 +70,18 @@ def run_case(case: Case, seeds: Sequence[int], contestants: Sequence[Contestant]
         reads = generate(case, seed)
         sizes.append((reads.bases.shape[0], reads.truth.barcode.size))
         scores[CEILING].append(score(reads.truth, best_labels(reads.truth)))
+        digest = digest_reads(reads)
+        entries = {
+            one.name: Entry(digest, case.name, seed, one.name, one.version) for one in present
+        }
+        wanted = [one for one in present if kept.get(entries[one.name]) is None]
         with tempfile.TemporaryDirectory(prefix="umimill-accuracy-") as folder:
-            for contestant, task in _tasks(reads, present, Path(folder)):
-                scores[contestant.name].append(score(reads.truth, contestant.label(task)))
+            for contestant, task in _tasks(reads, wanted, Path(folder)):
+                kept.add(entries[contestant.name], score(reads.truth, contestant.label(task)))
+        for name, entry in entries.items():
+            found = kept.get(entry)
+            assert found is not None
+            scores[name].append(found)
     count, molecules = (sum(values) / len(sizes) for values in zip(*sizes, strict=True))
     return Result(case, count, molecules, scores, absent)
 
@@ -76,7 +90,8 @@ def _tasks(
     reads: Reads, contestants: Sequence[Contestant], folder: Path
 ) -> Iterator[tuple[Contestant, Task]]:
     fastq = folder / "reads.fastq.gz"
-    write_reads(reads, fastq)
+    if contestants:
+        write_reads(reads, fastq)
     place = reads.truth.clone[reads.truth.molecule]
     for number, contestant in enumerate(contestants):
         own = folder / str(number)
@@ -126,11 +141,12 @@ def write_tables(
     contestants: Sequence[Contestant],
     own: str,
     write: Callable[[str], object],
+    kept: Kept | None = None,
 ) -> list[Result]:
     """Run the cases and write each table as soon as it is there."""
     results = []
     for case in cases:
-        result = run_case(case, seeds, contestants)
+        result = run_case(case, seeds, contestants, kept)
         write(to_markdown(result) + "\n" + verdict(result, own) + "\n\n")
         results.append(result)
     return results

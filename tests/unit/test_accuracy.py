@@ -16,9 +16,10 @@ from accuracy.cases import Case, all_cases
 from accuracy.contestants import Corrected, ExactKeys, Integers, Task, own_contestants
 from accuracy.generate import Truth, generate, write_reads
 from accuracy.intervals import compare
+from accuracy.kept import Kept
 from accuracy.peers import METHODS, Migec, UmiTools, differences
 from accuracy.scores import ASIDE, DROPPED, adjusted_rand, best_labels, score
-from accuracy.table import CEILING, run_case, to_markdown, verdict, write_tables
+from accuracy.table import CEILING, Result, run_case, to_markdown, verdict, write_tables
 
 CLONE = Path(__file__).parents[2]
 CASES = all_cases()
@@ -170,6 +171,7 @@ class Fixed:
     name: str
     how: Callable[[Task], Integers]
     why: str = ""
+    version: str = "1"
 
     def missing(self) -> str:
         return self.why
@@ -202,6 +204,31 @@ def test_table_has_everyone_on_the_same_reads() -> None:
     said = verdict(result, "none")
     assert said.startswith("none: worse than ")
     assert "one each on kept" in said
+
+
+def test_scores_are_kept_until_something_changes(tmp_path: Path) -> None:
+    path, calls = tmp_path / "scores.tsv", []
+
+    def label(task: Task) -> Integers:
+        calls.append(task.seed)
+        return np.arange(task.reads)
+
+    def run(case: str = "umi6", version: str = "1", scale: int = 400) -> Result:
+        tool = Fixed("counted", label, version=version)
+        return run_case(small(case, scale), (1, 2), [tool], Kept(path))
+
+    first, second = run(), run()
+    assert calls == [1, 2]
+    assert to_markdown(first) == to_markdown(second)
+    run(version="2")
+    assert len(calls) == 4
+    run(scale=300)
+    assert len(calls) == 6
+    run(case="umi8")
+    assert len(calls) == 8
+    lines = path.read_text().splitlines()
+    assert len(lines) == 9
+    assert lines[0].startswith("digest\tcase\tseed\ttool\tversion\tari\t")
 
 
 def test_table_of_one_seed_has_no_intervals() -> None:
