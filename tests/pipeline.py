@@ -41,7 +41,10 @@ from umimill.route import route
 from umimill.settle import make_rule, settle
 from umimill.tally import tally
 
-LIBRARY_TABLES = ("barcodes.tsv", "ledger.tsv", "outcomes.tsv", "samples.tsv", "sizes.tsv")
+LIBRARY_TABLES = (
+    *("barcodes.tsv", "corrections.tsv", "family_sizes.tsv", "ledger.tsv", "outcomes.tsv"),
+    *("posteriors.tsv", "ranks.tsv", "samples.tsv", "sizes.tsv", "umi_errors.tsv"),
+)
 
 
 @dataclass(frozen=True)

@@ -269,8 +269,9 @@ def test_tables(run: Run, indexed: dict[str, Any]) -> None:
     folder = run.library.folder / "metrics"
     assert [entry["sample"] for entry in indexed["samples"]] == list(SAMPLES)
     assert files_below(folder) == [
-        "barcodes.tsv", "jobs.json", "ledger.tsv", "outcomes.tsv", "provenance.json",
-        "samples.tsv", "sizes.tsv",
+        "barcodes.tsv", "corrections.tsv", "family_sizes.tsv", "jobs.json", "ledger.tsv",
+        "outcomes.tsv", "posteriors.tsv", "provenance.json", "ranks.tsv", "samples.tsv",
+        "sizes.tsv", "umi_errors.tsv",
     ]  # fmt: skip
     jobs = read_json(folder / "jobs.json")
     assert (jobs["schema"], jobs["library"]) == (1, "L1")
@@ -383,7 +384,9 @@ def test_provenance(run: Run, indexed: dict[str, Any]) -> None:
 
 def test_no_run_details_in_tables(run: Run, indexed: dict[str, Any]) -> None:
     """Times, hosts and threads are in the metrics alone."""
-    for name in ("barcodes.tsv", "ledger.tsv", "outcomes.tsv", "sizes.tsv", "samples.tsv"):
+    for name in files_below(run.library.folder / "metrics"):
+        if not name.endswith(".tsv"):
+            continue
         text = (run.library.folder / "metrics" / name).read_text()
         assert not re.search(r"host|thread|seconds|cpu|20\d\d-\d\d-\d\d", text), name
     assert indexed["library"] == "L1"

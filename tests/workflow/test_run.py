@@ -134,6 +134,8 @@ def test_files_are_those_of_the_manual(finished: Finished) -> None:
         expected |= {f"unmatched/{library}/{library}.{name}" for name in names}
         names = ["jobs.json", "ledger.tsv", "sizes.tsv", "samples.tsv", "provenance.json"]
         names += ["barcodes.tsv", "outcomes.tsv", "index.json", "gather.1.json"]
+        names += ["posteriors.tsv", "corrections.tsv", "umi_errors.tsv", "family_sizes.tsv"]
+        names += ["ranks.tsv"]
         expected |= {f"metrics/{library}/{name}" for name in names}
     inner = {*runs.STAGES, "partition"} - {"report"}
     found = {

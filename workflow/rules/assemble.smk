@@ -53,6 +53,11 @@ rule index:
         samples="results/metrics/{library}/samples.tsv",
         barcodes="results/metrics/{library}/barcodes.tsv",
         outcomes="results/metrics/{library}/outcomes.tsv",
+        posteriors="results/metrics/{library}/posteriors.tsv",
+        corrections="results/metrics/{library}/corrections.tsv",
+        umi_errors="results/metrics/{library}/umi_errors.tsv",
+        family_sizes="results/metrics/{library}/family_sizes.tsv",
+        ranks="results/metrics/{library}/ranks.tsv",
         provenance="results/metrics/{library}/provenance.json",
         metrics="results/metrics/{library}/index.json",
     log:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from decimal import Decimal, localcontext
-from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -15,15 +13,12 @@ import pyarrow.compute as pc
 
 from umimill import tables
 from umimill.blockfile import BlockFile
+from umimill.edge_numbers import SCORE_UNITS, differing_bases, posteriors
 from umimill.files import whole_file
 from umimill.statuses import STATUSES
 
 FAMILIES_VERSION = "1"
 READ_FAMILIES = 1 << 15
-# Scores are in 1/1024 nat.
-SCORE_UNITS = 1024
-# A score beyond 64 nat is certain in a double.
-MOST_NATS = 64
 
 FAMILIES = pa.schema(
     [
@@ -51,38 +46,6 @@ FAMILIES = pa.schema(
 )
 
 Array = npt.NDArray[Any]
-
-
-@cache
-def _exp_tables() -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
-    """Return exp(-i), and exp(-i / 1024)."""
-    with localcontext() as context:
-        context.prec = 30
-        coarse = np.array([float(Decimal(-nats).exp()) for nats in range(MOST_NATS + 1)])
-        fine = np.array([float((Decimal(-k) / SCORE_UNITS).exp()) for k in range(SCORE_UNITS)])
-    return coarse, fine
-
-
-def posteriors(scores: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
-    """Return 1 / (1 + exp(-score / 1024)), to six significant digits.
-
-    From two exact tables and single divisions, which every machine rounds alike.
-
-    Args:
-        scores: i64[n], log-odds in 1/1024 nat.
-    """
-    coarse, fine = _exp_tables()
-    size = np.minimum(np.abs(scores), MOST_NATS * SCORE_UNITS)
-    small = coarse[size // SCORE_UNITS] * fine[size % SCORE_UNITS]
-    return tables.six_digits(np.where(scores >= 0, 1.0, small) / (1.0 + small))
-
-
-def differing_bases(keys: Array, others: Array) -> npt.NDArray[np.int64]:
-    """Return how many bases of packed barcodes differ, i64[n]."""
-    differ = keys ^ others
-    lanes = (differ | (differ >> np.uint64(1))) & np.uint64(0x5555555555555555)
-    counts: npt.NDArray[np.int64] = np.bitwise_count(lanes).astype(np.int64)
-    return counts
 
 
 def families_table(families: Array, fates: Array, edges: Array, sample: str) -> Any:
@@ -129,7 +92,7 @@ def families_table(families: Array, fates: Array, edges: Array, sample: str) -> 
             of_parent(edges["parent_family"].astype(np.int32) + 1, np.int32),
             of_parent(edges["parent_reads"], np.int64),
             of_parent(differing_bases(families["key"], edges["parent_key"]), np.int32),
-            pa.array(posteriors(edges["score"].astype(np.int64)), mask=orphan),
+            pa.array(tables.six_digits(posteriors(edges["score"].astype(np.int64))), mask=orphan),
             of_parent(edges["ln_error"] / SCORE_UNITS, np.float64),
             of_parent(edges["ln_independent"] / SCORE_UNITS, np.float64),
             of_parent(edges["payload"] / SCORE_UNITS, np.float64),

@@ -23,6 +23,7 @@ from umimill.library_tables import LibrarySettings, write_library_tables
 from umimill.metrics import SCHEMA, Meter, sum_ledger
 from umimill.outcomes import CORRECTED
 from umimill.plan import Plan, read_plan
+from umimill.refine_tables import RefineSums
 from umimill.route import read_routes
 
 ASSEMBLE_LINES = ("voted", *LEFT_LINES)
@@ -98,8 +99,9 @@ def index(
         for path in paths:
             _list_mate(path, mate, entries)
     outcomes: list[dict[tuple[int, int], tuple[int, int]]] = [{} for _ in plan.samples]
+    sums = RefineSums()
     for paths in zip(fragments.families, fragments.fates, strict=True):
-        _list_families(*paths, entries, outcomes)
+        _list_families(*paths, entries, outcomes, sums)
     moved = read_routes(routes)
     ledger = check_books(plan, metrics)
     check_outcomes(entries, outcomes, ledger)
@@ -111,6 +113,7 @@ def index(
         "samples": entries,
         "sizes": [sorted(held.items()) for held in sizes],
         "outcomes": [[[*place, *held[place]] for place in sorted(held)] for held in outcomes],
+        **sums.plain(),
         "totals": totals.tolist(),
         "ledger": ledger,
         "unit_templates": unit_templates(metrics),
@@ -137,9 +140,11 @@ def _list_families(
     fates: Path,
     entries: Sequence[dict[str, Any]],
     outcomes: Sequence[dict[tuple[int, int], tuple[int, int]]],
+    sums: RefineSums,
 ) -> None:
     start = 0
     with BlockFile(fates) as file:
+        sums.add(families, file)
         for sample, size, outcome, count, reads in file.read("outcomes").tolist():
             before = outcomes[sample].get((size, outcome), (0, 0))
             outcomes[sample][size, outcome] = (before[0] + count, before[1] + reads)

@@ -14,6 +14,7 @@ from umimill.layout import SampleLayout, sample_layouts
 from umimill.model import read_estimates
 from umimill.outcomes import CORRECTED, OUTCOMES
 from umimill.patterns import compile_patterns
+from umimill.refine_tables import write_refine_tables
 
 # A searched layout accepts one foreign read in a hundred at most.
 SEARCH_CHANCE = 0.01
@@ -117,14 +118,22 @@ def write_library_tables(index: Mapping[str, Any], settings: LibrarySettings, fo
         ),
     )
     estimates = read_estimates(settings.model)
+    keys = {sample: numbers for sample, _, *numbers in index["merges"]["keys"]}
     tables.write_tsv(
         folder / "barcodes.tsv",
         tables.BARCODES,
         (
-            (library, sample, *barcode_summary(held, estimates[sample]))
-            for sample, held in zip(names, index["outcomes"], strict=True)
+            (
+                library,
+                sample,
+                *barcode_summary(held, estimates[sample]),
+                *key_summary(*keys.get(number, (0, 0, 0))),
+            )
+            for number, (sample, held) in enumerate(zip(names, index["outcomes"], strict=True))
         ),
     )
+    errors = [estimates[sample]["error"] for sample in names]
+    write_refine_tables(index, library, errors, folder)
     write_json(folder / "provenance.json", provenance(index, settings))
 
 
@@ -183,6 +192,17 @@ def barcode_summary(held: Sequence[Sequence[int]], estimates: Mapping[str, Any])
         *(estimates[name] for name in _ESTIMATES),
     ]
     return ["" if value is None else value for value in values]
+
+
+def key_summary(barcodes: int, pairs: int, agreeing: int) -> tuple[int, float | str]:
+    """Return the last columns of the table of barcodes.
+
+    Args:
+        barcodes: barcodes that were read.
+        pairs: ordered pairs of reads of one barcode.
+        agreeing: those of one family.
+    """
+    return barcodes, agreeing / pairs if pairs else ""
 
 
 def median_size(sizes: Sequence[tuple[int, int]]) -> float:

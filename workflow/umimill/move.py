@@ -21,6 +21,7 @@ from umimill.fates import FATE, READ_FAMILIES, FateJoiner, Settled, whole_keys
 from umimill.kernels import move as kernels
 from umimill.link import EDGE
 from umimill.loading import Piece, RowLoader, make_batch
+from umimill.merge_counts import MergeCounts
 from umimill.metrics import Meter
 from umimill.outcomes import OutcomeCounts
 from umimill.partition import PartitionFile, PartitionWriter, Staging
@@ -186,6 +187,7 @@ def move(
         loader = RowLoader(parts, *plan.bucket_leaves(bucket))
         sample_families = np.zeros(len(plan.samples), np.int64)
         outcomes = OutcomeCounts(len(plan.samples))
+        merges = MergeCounts(len(plan.samples))
         _write_edges(edges_file, joiner.answers, fate_writer)
         start = fate_writer.append(np.empty(0, FATE))
         passed: Array | None = None
@@ -196,6 +198,7 @@ def move(
             one = Settled(some, joiner.fates(some, quality, best, judge=judge))
             fate_writer.append(one.fates)
             outcomes.add(some, one.fates)
+            merges.add(some, one.fates, best)
             sample_families += np.bincount(some["sample"], minlength=len(plan.samples))
             # Without corrections there is nothing to look for.
             if not one.fates["moved"].any():
@@ -212,6 +215,8 @@ def move(
         fate_writer.list_array("fates", start, (table.length("families"),), FATE)
         fate_writer.add("sample_families", sample_families)
         fate_writer.add("outcomes", outcomes.rows())
+        for name, rows in merges.arrays().items():
+            fate_writer.add(name, rows)
         with meter.clock("write"):
             outbox.finish(bucket)
             fate_writer.finish({"bucket": bucket})

@@ -80,8 +80,43 @@ BARCODES = (
     "error_census",
     "error_quality",
     "chimera_rate",
+    "barcodes",
+    "agreement",
 )
 OUTCOMES = ("library", "sample", "reads_from", "outcome", "families", "reads")
+POSTERIORS = (
+    "library",
+    "sample",
+    "posterior_from",
+    "posterior_to",
+    "families",
+    "reads",
+    "corrected",
+)
+CORRECTIONS = (
+    "library",
+    "sample",
+    "reads_from",
+    "families",
+    "corrected",
+    "fraction_corrected",
+    "molecules",
+    "errors_left",
+    "wrong_merges",
+)
+UMI_ERRORS = (
+    "library",
+    "sample",
+    "parent_reads_from",
+    "parents",
+    "parent_reads",
+    "children",
+    "child_reads",
+    "error_merged",
+    "error_model",
+)
+FAMILY_SIZES = ("library", "sample", "reads", "families", "molecules")
+RANKS = ("library", "sample", "rank", "reads", "share_of_reads")
 
 Array = npt.NDArray[Any]
 
