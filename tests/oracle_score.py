@@ -42,7 +42,7 @@ class Facts:
 
     Attributes:
         molecules: families of molecules.
-        density: how much closer barcodes with a cell lie than their bases say.
+        neighbours: the same of those that share the cell of one.
         composition: shares of A, C, G, T by barcode position.
         errors: error of a barcode base by half-Phred.
         error: their mean.
@@ -55,7 +55,7 @@ class Facts:
     """
 
     molecules: float
-    density: float
+    neighbours: float
     composition: Sequence[Sequence[float]]
     errors: Sequence[float]
     error: float
@@ -100,8 +100,10 @@ def ln_error(facts: Facts, child: Family, parent: Family, position: int) -> floa
 
 def ln_independent(facts: Facts, child: Family) -> float:
     """Return ln of the expected number of molecules with this barcode and so many reads."""
-    total = math.log(facts.molecules) + (math.log(facts.density) if child.cell else 0)
-    for position, base in enumerate(child.barcode):
+    # A cell barcode of fewer than four bases is none.
+    cell = child.cell if child.cell >= 4 else 0
+    total = math.log(facts.neighbours if cell else facts.molecules)
+    for position, base in list(enumerate(child.barcode))[cell:]:
         total += math.log(facts.composition[position]["ACGT".index(base)])
     place = max(at for at, bound in enumerate(facts.bounds[:-1]) if bound <= child.reads)
     return total + math.log(facts.sizes[place])

@@ -342,7 +342,8 @@ def sums(library: Library, rows: Array | None = None, sample: int = 0, samples: 
     draws["sample"] = sample
     draws = draws[np.argsort(draws["hash"], kind="stable")][:MOST_DRAWS]
     first, second, position = neighbours(library)
-    mine = np.isin(first, chosen) & (position >= library.width)
+    cell = int(library.families["cell_length"].max(initial=0))
+    mine = np.isin(first, chosen) & (position >= max(library.width, cell))
     first, second, position = first[mine], second[mine], position[mine]
     alike = agree(*compared_mismatches(library.families, first, second))
     pairs = np.zeros((samples, 32, 2), np.int64)
@@ -361,8 +362,16 @@ def sums(library: Library, rows: Array | None = None, sample: int = 0, samples: 
         "pairs": pairs,
         "pair_sizes": pair_sizes,
         "minors": np.zeros((samples, 3), np.int64),
-        "cells": np.zeros((samples, 3), np.int64),
+        "cells": np.array([_cells(families, cell)] * samples),
     }
+
+
+def _cells(families: Array, length: int) -> list[int]:
+    """Return families in cells, the sum over these of the families of their cell, its bases."""
+    if not length:
+        return [0, 0, 0]
+    counts = np.unique(families["key"] >> np.uint64(64 - 2 * length), return_counts=True)[1]
+    return [families.size, int((counts**2).sum()), length]
 
 
 def write_sums(path: Path, arrays: dict[str, Array]) -> Path:

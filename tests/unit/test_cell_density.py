@@ -5,7 +5,8 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from umimill.census import cell_density
+from score_fixture import World, sample_sums, simulate
+from umimill.census import cell_crowd, estimate
 from umimill.kernels.tally import count_cells
 from umimill.tally import FAMILY
 
@@ -52,11 +53,27 @@ def test_without_cells_nothing_is_counted(cell_length: int) -> None:
     assert not counted(table, []).any()
 
 
-def test_density_is_that_of_equal_cells() -> None:
-    """Ten cells of even size among 4^8 barcodes: neighbours are 4^8 / 10 times as close."""
+@pytest.mark.parametrize(
+    ("cells", "wanted"), [((1000, 10 * 100 * 100, 8), 100.0), ((0, 0, 0), 777.0), ((1, 1, 8), 1.0)]
+)
+def test_crowd_is_that_of_a_family_s_cell(cells: tuple[int, int, int], wanted: float) -> None:
+    """Ten cells of 100; no cells; one family."""
 
     class Sums:
-        cells = np.array([1000, 10 * 100 * 100, 8])
+        def __init__(self) -> None:
+            self.cells = np.array(cells)
 
-    composition = np.full((32, 4), 0.25)
-    assert cell_density(Sums(), composition) == pytest.approx(4**8 / 10)  # type: ignore[arg-type]
+    assert cell_crowd(Sums(), 777) == wanted  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("clones", [1, 20])
+def test_errors_of_cells_are_told_by_their_umis(clones: int) -> None:
+    """Cell bases are not corrected here, so their errors leave no neighbour and no child."""
+    world = World(
+        molecules=20_000, depth=4, clones=clones, length=22, cells=10, cell_length=12, seed=2
+    )
+    found = estimate(sample_sums(simulate(world)))
+    assert found.error_census == pytest.approx(world.error, rel=0.1)
+    # Reads with a wrong cell are families of their own.
+    lost = 1 - (1 - world.error) ** 12
+    assert found.molecules == pytest.approx(20_000 * (1 + 4 * lost), rel=0.03)

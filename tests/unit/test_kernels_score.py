@@ -127,11 +127,11 @@ def models() -> tuple[tuple[oracle_score.Facts, EdgeModel], ...]:
         sums = score_fixture.sample_sums(library)
         errors = payloads.draft_error_table(sums.phreds)
         one = census.estimate(sums)
-        rows.append(sample_tables(replace(one, density=37.0), errors))
+        rows.append(sample_tables(replace(one, crowd=37.0), errors))
         facts.append(
             oracle_score.Facts(
                 one.molecules,
-                37.0,
+                one.molecules / one.families * 37.0,
                 one.composition.tolist(),
                 one.errors.tolist(),
                 one.error,

@@ -87,8 +87,9 @@ class Estimates:
         reads: their reads.
         molecules: families that are no error of another one.
         composition: f64[32, 4].
-        space: S = 1 / P(two barcodes are equal).
+        space: S = 1 / P(two barcodes are equal); with cells, that they share their cell too.
         occupancy: families / space.
+        crowd: families that share a family's cell, itself among them; all without cells.
         density: neighbours of another payload, over those that the composition gives; from 1 on.
         clonality: share of random pairs of families with compatible payloads.
         equal_payloads: share of random pairs with the same payload.
@@ -111,6 +112,7 @@ class Estimates:
     composition: Floats
     space: float
     occupancy: float
+    crowd: float
     density: float
     clonality: float
     equal_payloads: float
@@ -132,18 +134,19 @@ def estimate(sums: Sums) -> Estimates:
     seen = sums.composition.sum(1)
     # Of barcodes of several lengths, the places that most of them have.
     length = int((2 * seen >= max(1, families)).sum())
-    places = range(sums.width, length)
+    # Bases of cells are corrected by other means: errors and neighbours are those of UMIs.
+    cell = min(int(sums.cells[2]), length)
+    places = range(max(sums.width, cell), length)
     composition = shrunk_composition(sums, families, length)
-    space, near, crowding = neighbourhood(composition, length, sums.width)
-    occupancy = families / space
+    umi_space, near, crowding = neighbourhood(composition[cell:length], places.start - cell)
+    crowd = cell_crowd(sums, families)
+    occupancy = crowd / umi_space
     clonality = sums.drafts.clonality
-    crowded = families * crowding * clonality
+    crowded = crowd * crowding * clonality
     # Neighbours of a family at the places of the census, by chance, whatever their payload.
-    rate = families / space * near / (1.0 + crowded)
-    every, pairs = sums.pairs[sums.width : length].sum(0).tolist()
+    rate = occupancy * near / (1.0 + crowded)
+    every, pairs = sums.pairs[places.start : length].sum(0).tolist()
     density = neighbour_density(every - pairs, families * rate / 2 * (1.0 - clonality), clonality)
-    if clonality > MOST_CLONALITY and sums.cells[2]:
-        density = cell_density(sums, composition)
     rate *= density * clonality
     chance = rate * max(families - 1, 0) / 2
     excess = pairs - chance
@@ -157,13 +160,14 @@ def estimate(sums: Sums) -> Estimates:
     spread = noise / excess if census is not None else 0.0
     by_quality = quality_error(sums.phreds)
     error, basis = chosen_error(census, spread, by_quality)
-    scale = length / len(places) if places else 1.0
+    bases = length - cell
+    scale = bases / len(places) if places else 1.0
     children = (
         measured_children(sums, rate, scale)
         if census is not None
-        else expected_children(sums, error, length)
+        else expected_children(sums, error, bases)
     )
-    counts = molecule_counts(sums, children, length * error)
+    counts = molecule_counts(sums, children, bases * error)
     molecules = ordered_sum(counts)
     equal, unrelated = payload_shares(sums.drafts)
     return Estimates(
@@ -172,8 +176,9 @@ def estimate(sums: Sums) -> Estimates:
         reads=int((sums.sizes * sums.counts).sum()),
         molecules=molecules,
         composition=composition,
-        space=space,
+        space=umi_space * max(1, families) / crowd,
         occupancy=occupancy,
+        crowd=crowd,
         density=density,
         clonality=clonality,
         equal_payloads=equal,
@@ -190,33 +195,46 @@ def estimate(sums: Sums) -> Estimates:
     )
 
 
-def neighbourhood(composition: Floats, length: int, width: int) -> tuple[float, float, float]:
+def neighbourhood(composition: Floats, first: int) -> tuple[float, float, float]:
     """Return how close random barcodes are.
 
     Keys that many molecules have count once, so that frequent ones have fewer neighbours than the
     squares of their shares say: by 1 - molecules * crowding, to first order.
 
+    Args:
+        composition: f64[L, 4], shares of the bases of a barcode.
+        first: place from which on neighbours may differ.
+
     Returns:
-        (1 / P(two are equal); P(they are neighbours at a place from `width` on) over P(equal);
+        (1 / P(two are equal); P(they are neighbours at a place from `first` on) over P(equal);
         crowding).
     """
     equal, triple, near, near_triple = 1.0, 1.0, 0.0, 0.0
-    for place, row in enumerate(composition[:length]):
+    for place, row in enumerate(composition):
         second, third = ordered_sum(row * row), ordered_sum(row * row * row)
         equal *= second
         triple *= third
-        if place >= width:
+        if place >= first:
             near += (1.0 - second) / second
             near_triple += (second - third) / third
     crowding = triple * near_triple / (equal * near) - equal if near > 0 else 0.0
     return 1.0 / equal, near, max(crowding, 0.0)
 
 
+def cell_crowd(sums: Sums, families: int) -> float:
+    """Return how many families share a family's cell, itself among them, in the mean; at least 1.
+
+    Without cells all families do.
+    """
+    inside, together, _ = (int(one) for one in sums.cells)
+    return max(1.0, together / inside if inside else float(families))
+
+
 def neighbour_density(found: int, expected: float, clonality: float) -> float:
     """Return how much closer barcodes lie than their composition says, 1 where it cannot be told.
 
-    With cell barcodes they do: a cell's molecules share it. Neighbours of another payload are no
-    errors, so they tell.
+    They do where their bases depend on one another. Neighbours of another payload are no errors, so
+    they tell.
 
     Args:
         found: pairs of neighbours with another payload.
@@ -226,19 +244,6 @@ def neighbour_density(found: int, expected: float, clonality: float) -> float:
     if clonality > MOST_CLONALITY or found <= expected + DEVIATIONS * square_root(expected + 1.0):
         return 1.0
     return found / max(expected, 1e-12)
-
-
-def cell_density(sums: Sums, composition: Floats) -> float:
-    """Return how much closer the barcodes of a sample of cells lie than their composition says.
-
-    P(two families share their cell) over what the composition of the cell barcode gives: for
-    payloads that say nothing, so that neighbours tell nothing either.
-    """
-    families, together, length = (int(one) for one in sums.cells)
-    expected = 1.0
-    for row in composition[:length]:
-        expected *= ordered_sum(row * row)
-    return max(1.0, together / families / families / expected)
 
 
 def square_root(value: float) -> float:
@@ -258,8 +263,9 @@ def shrunk_composition(sums: Sums, families: int, length: int) -> Floats:
     Children repeat the bases of their parents, so only as many families count as are no child.
     """
     children = int(sums.pair_sizes.sum())
-    places = max(1, length - sums.width)
-    single = max(families - children * max(1, length) / places, families / 50)
+    cell = min(int(sums.cells[2]), length)
+    places = max(1, length - max(sums.width, cell))
+    single = max(families - children * max(1, length - cell) / places, families / 50)
     seen = np.maximum(1, sums.composition.sum(1))[:, None]
     prior = COMPOSITION_PRIOR / 4
     shares: Floats = (single * (sums.composition / seen) + prior) / (single + COMPOSITION_PRIOR)

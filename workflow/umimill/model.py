@@ -22,7 +22,6 @@ from umimill.likelihood import (
     ln_fine,
     ln_unit,
     log_tables,
-    ordered_sum,
     same_table,
     softplus_table,
 )
@@ -208,7 +207,9 @@ def sample_tables(estimates: Estimates, draft_errors: Array) -> dict[str, Array]
         "growth": growth,
         "reads": ln_fine(max(estimates.reads, 1)),
         "families": ln_fine(max(estimates.molecules, 1.0)),
-        "cell_families": ln_fine(max(estimates.molecules, 1.0) * estimates.density),
+        "cell_families": ln_fine(
+            max(estimates.molecules, 1.0) / max(1, estimates.families) * estimates.crowd
+        ),
         "sizes": ln_fine(estimates.sizes),
         "composition": ln_fine(estimates.composition),
         "draft_errors": draft_errors.reshape(2, HALF_PHREDS),
@@ -219,16 +220,14 @@ def sample_tables(estimates: Estimates, draft_errors: Array) -> dict[str, Array]
 
 def report_fields(estimates: Estimates) -> dict[str, Any]:
     """Return what the report says of a sample: whole numbers, and floats of six digits."""
-    bits = 0.0
-    for row in estimates.composition[: estimates.length]:
-        bits -= int(ln_fine(ordered_sum(row * row)))
     fields: dict[str, Any] = {
         "families": estimates.families,
         "molecules": _rounded(estimates.molecules),
         "barcode_length": estimates.length,
-        "effective_length": _rounded(bits / (2 * int(log_tables()[0][2]))),
+        "effective_length": _rounded(int(ln_fine(estimates.space)) / (2 * int(log_tables()[0][2]))),
         "space": _rounded(estimates.space),
         "occupancy": _rounded(estimates.occupancy),
+        "families_of_a_cell": _rounded(estimates.crowd),
         "neighbour_density": _rounded(estimates.density),
         "clonality": _rounded(estimates.clonality),
         "equal_payloads": _rounded(estimates.equal_payloads),

@@ -44,6 +44,9 @@ SIZE_BINS = 129
 # Parent and child together have at most so many reads where the spread of sizes is looked up.
 GROWTH = 32
 
+# Cells are told from four bases on: a bucket never ends inside of one.
+LEAST_CELL = 4
+
 DRAFT = 32
 # Classes of the error of two drafts, two to a doubling, from 2^-14 on.
 ERROR_CLASSES = 32
@@ -72,8 +75,7 @@ class EdgeModel(NamedTuple):
             constant; slot 0 unused.
         reads: i64[S], fine ln(reads).
         families: i64[S], fine ln(number of molecules' families).
-        cell_families: i64[S], the same for barcodes with a cell: times as much as those lie closer
-            together than their bases say.
+        cell_families: i64[S], the same of those that share the cell of one.
         sizes: i64[S, SIZE_BINS], fine ln(share of those of one exact size), by bin.
         composition: i64[S, 32, 4], fine ln(share of a base at a barcode position).
         draft_errors: i64[S, 2, 256], 2^20 times the error of a draft's base by its half-Phred: of
@@ -239,12 +241,20 @@ def score_error(
 
 @inline_kernel
 def score_independent(family: Any, sample: int, model: EdgeModel) -> int:
-    """Return 1024 ln of the expected number of molecules with a family's key and reads."""
+    """Return 1024 ln of the expected number of molecules with a family's key and reads.
+
+    Of those in its cell, where it has one: what other cells are called does not matter then.
+    """
     cell_length = np.int64(family["cell_length"])
     total = model.sizes[sample, size_bin(np.int64(family["reads"]))]
-    total += model.families[sample] if cell_length == 0 else model.cell_families[sample]
+    start = np.int64(0)
+    if cell_length < LEAST_CELL:
+        total += model.families[sample]
+    else:
+        total += model.cell_families[sample]
+        start = cell_length
     key = family["key"]
-    for place in range(cell_length + np.int64(family["umi_length"])):
+    for place in range(start, cell_length + np.int64(family["umi_length"])):
         total += model.composition[sample, place, np.int64((key >> U(62 - 2 * place)) & U(3))]
     return to_unit(total)
 

@@ -21,6 +21,7 @@ from umimill.kernels.clusters import (
 from umimill.kernels.consensus import Batch, best_base
 from umimill.kernels.drafts import DRAFT_BASES, LEAST_COMPARED, Drafts, find_family
 from umimill.kernels.families import compare
+from umimill.kernels.score import LEAST_CELL
 
 U = np.uint64
 
@@ -321,7 +322,7 @@ def count_cells(families: Any, run: Any, cells: Any) -> None:
         length = U(families[row]["cell_length"])
         sample = U(families[row]["sample"])
         # Shorter ones may be cut where a bucket ends: a leaf has up to four bases in common.
-        if length < U(4):
+        if length < U(LEAST_CELL):
             continue
         bases = families[row]["key"] >> (U(64) - U(2) * length)
         if run[0] != sample or run[1] != bases or run[2] != length:
