@@ -11,6 +11,7 @@ from pathlib import Path
 from accuracy.cases import Case, all_cases
 from accuracy.contestants import own_contestants
 from accuracy.kept import Kept
+from accuracy.page import make_page
 from accuracy.peers import peer_contestants
 from accuracy.table import write_tables
 
@@ -24,6 +25,7 @@ def main() -> None:
     parser.add_argument("--tools", nargs="+", default=["*"], help="as --cases, of the tools")
     parser.add_argument("--all-methods", action="store_true", help="all five of umi_tools")
     parser.add_argument("--keep", type=Path, metavar="FILE", help="TSV of scores; got once")
+    parser.add_argument("--page", type=Path, metavar="FILE", help="write the documentation's page")
     parser.add_argument("--list", action="store_true", help="name cases and tools, run nothing")
     options = parser.parse_args()
     own = own_contestants()
@@ -37,7 +39,9 @@ def main() -> None:
         print_list(cases, [one.name for one in tools])
         return
     seeds = range(1, options.seeds + 1)
-    write_tables(cases, seeds, tools, own[-1].name, write, Kept(options.keep))
+    results = write_tables(cases, seeds, tools, own[-1].name, write, Kept(options.keep))
+    if options.page:
+        options.page.write_text(make_page(results, own[-1].name))
 
 
 def matches(name: str, patterns: list[str]) -> bool:

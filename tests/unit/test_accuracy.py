@@ -17,6 +17,7 @@ from accuracy.contestants import Corrected, ExactKeys, Integers, Task, own_conte
 from accuracy.generate import Truth, generate, write_reads
 from accuracy.intervals import compare
 from accuracy.kept import Kept
+from accuracy.page import make_page
 from accuracy.peers import METHODS, Migec, UmiTools, differences
 from accuracy.scores import ASIDE, DROPPED, adjusted_rand, best_labels, score
 from accuracy.table import CEILING, Result, run_case, to_markdown, verdict, write_tables
@@ -229,6 +230,21 @@ def test_scores_are_kept_until_something_changes(tmp_path: Path) -> None:
     lines = path.read_text().splitlines()
     assert len(lines) == 9
     assert lines[0].startswith("digest\tcase\tseed\ttool\tversion\tari\t")
+
+
+def test_page_names_who_is_better() -> None:
+    tools = [NONE, ONE_EACH, ALL_ONE]
+    results = [run_case(small(name, 300), (1, 2), tools) for name in ("umi6", "deletions")]
+    page = make_page(results, "none")
+    rows = [line.split(" | ") for line in page.splitlines() if line.startswith("| umi6 | ")]
+    ((_, seeds, ceiling, mine, best, *_, better),) = rows
+    assert (seeds, mine) == ("2", "**0.0000**")
+    assert float(ceiling) > 0.9
+    assert best == "0.0000"
+    assert "all one (F1)" in better or "one each (miscount)" in better
+    widths = {line.count("|") for line in page.splitlines() if line.startswith(("| umi6", "| del"))}
+    assert len(widths) == 1
+    assert page.count("\n## ") == 2
 
 
 def test_table_of_one_seed_has_no_intervals() -> None:
