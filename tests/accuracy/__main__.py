@@ -13,6 +13,7 @@ from accuracy.contestants import own_contestants
 from accuracy.kept import Kept
 from accuracy.page import make_page
 from accuracy.peers import peer_contestants
+from accuracy.real import real_table
 from accuracy.table import write_tables
 
 
@@ -41,7 +42,9 @@ def main() -> None:
     seeds = range(1, options.seeds + 1)
     results = write_tables(cases, seeds, tools, own[-1].name, write, Kept(options.keep))
     if options.page:
-        options.page.write_text(make_page(results, own[-1].name))
+        data = os.environ.get("UMIMILL_TEST_DATA")
+        real = real_table(Path(data), tools) if data else ""
+        options.page.write_text(make_page(results, own[-1].name, real))
 
 
 def matches(name: str, patterns: list[str]) -> bool:

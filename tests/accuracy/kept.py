@@ -20,17 +20,12 @@ NAMES = tuple(one.name for one in fields(Scores))
 COLUMNS = ("digest", "case", "seed", "tool", "version", *NAMES)
 
 
-def digest_files(*paths: Path) -> str:
-    """Return a digest of what is in some files."""
-    digest = hashlib.sha256()
-    for path in paths:
-        digest.update(path.name.encode() + b"\0" + path.read_bytes() + b"\0")
-    return digest.hexdigest()[:16]
-
-
 def own_version() -> str:
     """Return a digest of umimill's sources."""
-    return digest_files(*sorted(Path(umimill.__file__).parent.rglob("*.py")))
+    digest = hashlib.sha256()
+    for path in sorted(Path(umimill.__file__).parent.rglob("*.py")):
+        digest.update(path.name.encode() + b"\0" + path.read_bytes() + b"\0")
+    return digest.hexdigest()[:16]
 
 
 def digest_reads(reads: Reads) -> str:

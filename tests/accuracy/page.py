@@ -31,12 +31,13 @@ interval of the difference, seed by seed.
 """
 
 
-def make_page(results: Sequence[Result], own: str) -> str:
+def make_page(results: Sequence[Result], own: str, real: str = "") -> str:
     """Return the page.
 
     Args:
         results: of all cases.
         own: name of the contestant that is compared with the others.
+        real: table of real libraries.
     """
     heads = [f"{title}: {who}" for title, _ in SHOWN.values() for who in ("umimill", "best peer")]
     lines = [
@@ -45,6 +46,8 @@ def make_page(results: Sequence[Result], own: str) -> str:
         "|---|---:|---:|" + "---:|" * len(heads) + "---|",
     ]
     lines += [_row(result, own) for result in results]
+    if real:
+        lines += ["", "## Real libraries: molecules found", "", real.rstrip()]
     return "\n".join(lines) + "\n\n" + "\n".join(_section(one, own) for one in results)
 
 

@@ -19,6 +19,7 @@ from accuracy.intervals import compare
 from accuracy.kept import Kept
 from accuracy.page import make_page
 from accuracy.peers import METHODS, Migec, UmiTools, differences
+from accuracy.real import LIBRARIES, real_table
 from accuracy.scores import ASIDE, DROPPED, adjusted_rand, best_labels, score
 from accuracy.table import CEILING, Result, run_case, to_markdown, verdict, write_tables
 
@@ -245,6 +246,15 @@ def test_page_names_who_is_better() -> None:
     widths = {line.count("|") for line in page.splitlines() if line.startswith(("| umi6", "| del"))}
     assert len(widths) == 1
     assert page.count("\n## ") == 2
+
+
+def test_real_libraries_are_counted(data_file: Callable[[str], Path]) -> None:
+    folder = data_file(LIBRARIES[0].path).parents[1]
+    rows = real_table(folder, [ONE_EACH, ALL_ONE]).splitlines()[2:]
+    reads = [row.split(" | ")[1] for row in rows]
+    assert reads[0] == "21,953"
+    assert reads[2] == "9,931"
+    assert [row.split(" | ")[2:] for row in rows] == [[count, "1 |"] for count in reads]
 
 
 def test_table_of_one_seed_has_no_intervals() -> None:
