@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 import oracle
 import oracle_link
@@ -128,6 +129,19 @@ def write_tables(
             writer.add("quality", quality[held])
             writer.finish({"bucket": bucket})
     return Tables(plan_path, plan, paths)
+
+
+def buckets_of(plan: Plan, samples: Any, keys: Any) -> npt.NDArray[np.int64]:
+    """Return the bucket of each key, i64[n].
+
+    Args:
+        plan: plan of the library.
+        samples: u16[n].
+        keys: u64[n].
+    """
+    leaves = plan.leaves_of(samples, keys)
+    group = np.searchsorted(plan.groups["leaf_stop"], leaves, side="right")
+    return np.searchsorted(plan.bounds[1:], group, side="right").astype(np.int64)
 
 
 def edges_path(tables: Tables, bucket: int) -> Path:

@@ -13,6 +13,7 @@ import numpy as np
 import oracle
 import oracle_drafts
 import oracle_refine_stages as naive
+from link_fixture import buckets_of
 from oracle import Template
 from oracle_refine_stages import Identity
 from row_fixture import HAS_UNKNOWN, write_rows
@@ -25,7 +26,7 @@ from umimill.partition import Leaves
 from umimill.plan import Plan, plan, read_plan
 from umimill.queries import ANSWER
 from umimill.route import route
-from umimill.settle import ARRIVAL, CORRECTION, buckets_of
+from umimill.settle import ARRIVAL, CORRECTION
 from umimill.tally import tally
 
 # Sample, cell, UMI; of equal words and several lengths too.

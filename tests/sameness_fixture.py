@@ -30,8 +30,10 @@ from umimill import (
     gather,
     matching,
     metrics,
+    pieces,
     plan,
-    settle,
+    roots,
+    shelf,
     tables,
 )
 from umimill.kernels import consensus as kernels
@@ -229,7 +231,9 @@ def scaled_down() -> Iterator[None]:
         patch.setattr(tables, "ROW_GROUP_ROWS", 250)
         patch.setattr(gather, "READ_MOLECULES", 100)
         patch.setattr(fates, "READ_FAMILIES", 90)
-        patch.setattr(settle, "READ_FAMILIES", 130)
+        patch.setattr(roots, "READ_FAMILIES", 130)
+        patch.setattr(pieces, "LEAST_ROWS", 300)
+        patch.setattr(shelf, "READ_ROWS", 50)
         patch.setattr(family_tables, "READ_FAMILIES", 110)
         patch.setattr(family_blocks, "PIECE_ROWS", 70)
         patch.setattr(family_blocks, "PAGE_ROWS", 24)

@@ -82,9 +82,10 @@ def test_fates_are_those_of_the_twin() -> None:
             cut -= 1
         at = (0, 0)
         for part in (slice(0, cut), slice(cut, None)):
-            at = kernels.join_families(
-                table[part], corrections, at[0], arrivals, at[1], fates[part]
+            more = kernels.join_families(
+                table[part], corrections[at[0] :], arrivals[at[1] :], fates[part]
             )
+            at = at[0] + more[0], at[1] + more[1]
         assert at == (len(children), len(targets))
         statuses = {identity(one): rng.choice([0, 0, 0, 1, 2]) for one in families}
         for row, one in enumerate(families):
@@ -132,3 +133,19 @@ def test_molecules_come_first_then_by_reads(
     kernels.number_molecules(table, fates, np.zeros(table.size, np.int64))
     assert fates["number"].tolist() == numbers
     assert fates["several"].tolist() == several
+
+
+def test_keys_are_in_the_last_piece_that_begins_no_later() -> None:
+    rng = random.Random(1)
+    for _ in range(cases(100)):
+        firsts = sorted({(rng.randrange(3), rng.randrange(12) << 60) for _ in range(9)})
+        wanted = [(rng.randrange(3), rng.randrange(48) << 58) for _ in range(20)]
+        places = np.empty(len(wanted), np.int64)
+        kernels.find_pieces(
+            np.array([sample for sample, _ in wanted], np.uint16),
+            np.array([key for _, key in wanted], np.uint64),
+            np.array([sample for sample, _ in firsts], np.int64),
+            np.array([key for _, key in firsts], np.uint64),
+            places,
+        )
+        assert places.tolist() == [sum(first <= one for first in firsts) - 1 for one in wanted]

@@ -9,6 +9,7 @@ import pytest
 
 import oracle
 import oracle_refine_stages as naive
+from link_fixture import buckets_of
 from move_fixture import Case, make_case, template_of, write_settled
 from row_fixture import BARCODE_WIDTH, met_levels, row_hash
 from stage_fixture import Row, new_meter, partition_rows
@@ -19,7 +20,6 @@ from umimill.move import move
 from umimill.partition import PartitionFile
 from umimill.queries import ANSWER
 from umimill.route import read_routes
-from umimill.settle import buckets_of
 
 PHREDS = tuple(range(2, 41))
 

@@ -15,10 +15,9 @@ import pytest
 import oracle
 import oracle_refine_stages as naive
 from kernel_cases import cases
-from link_fixture import in_order, table_of, write_model, write_tables
+from link_fixture import buckets_of, in_order, table_of, write_model, write_tables
 from oracle_link import Family
-from umimill import plan, queries
-from umimill import settle as settle_module
+from umimill import pieces, plan, queries
 from umimill.blockfile import BlockFile
 from umimill.jit import kernel
 from umimill.kernels import answers as answers_kernels
@@ -33,6 +32,7 @@ from umimill.settle import Rule, Sources, settle
 FINE = 1 << 20
 # Half-Phreds: unsure, less so, at the edge, sure.
 LEVELS = (4, 22, 30, 34, 74)
+EVERYTHING = np.array([[0, 0], [2**64 - 1, 2**64 - 1]], np.uint64)
 
 
 @pytest.fixture(autouse=True)
@@ -161,7 +161,7 @@ def misread_edges(count: int) -> Any:
     return edges
 
 
-def all_queries(folder: Path, world: World, edges: Any, known: Any) -> Any:
+def all_queries(folder: Path, world: World, edges: Any, known: Any, span: Any = None) -> Any:
     writer = queries.AskWriter(folder / "asks", world.model)
     with writer:
         # In pieces, as link gives them.
@@ -170,18 +170,9 @@ def all_queries(folder: Path, world: World, edges: Any, known: Any) -> Any:
             writer.add(world.table[part], world.quality[part], edges[part], part.start or 0)
         assert half < world.table.size
         writer.finish(0)
-    count = queries.expand_asks(folder / "asks", folder / "found", world.model, known)
-    with BlockFile(folder / "found") as file:
-        found, runs = file.read("queries"), file.read("runs").tolist()
-    assert found.size == count == runs[-1]
-    for start, stop in pairwise(runs):
-        length = found["umi_length"].astype(int) + found["cell_length"]
-        order = list(
-            zip(*(one[start:stop].tolist() for one in (found["sample"], found["key"], length)),
-                strict=True)
-        )  # fmt: skip
-        assert order == sorted(order)
-    return found
+    span = EVERYTHING if span is None else span
+    found = queries.expand_asks(folder / "asks", world.model, known, span)
+    return np.concatenate([np.empty(0, QUERY), *(some.copy() for some in found)])
 
 
 @pytest.mark.parametrize("small", [False, True])
@@ -224,6 +215,27 @@ def test_each_barcode_is_asked_for_once(
         assert (found["quality_sum"] == world.quality.sum(1)[found["row"]]).all()
     assert asking > 50
     assert counted > 5000
+
+
+def test_what_is_asked_for_lies_in_the_span(tmp_path: Path) -> None:
+    everything = np.full(2, 2**64 - 1, np.uint64)
+    for seed in range(4):
+        world, _ = world_of(tmp_path / str(seed), random_families(random.Random(seed), 25), 1)
+        edges = misread_edges(world.table.size)
+        found = all_queries(tmp_path, world, edges, everything)
+        cuts = sorted(zip(found["sample"].tolist(), found["key"].tolist(), strict=True))[::97]
+        cuts = [cut for cut in cuts if cut > (0, 0)]
+        parts = []
+        for first, behind in pairwise([(0, 0), *cuts, (2**64 - 1, 2**64 - 1)]):
+            last = (behind[0], behind[1] - 1) if behind[1] else (behind[0] - 1, 2**64 - 1)
+            span = np.array([first, last], np.uint64)
+            some = all_queries(tmp_path, world, edges, everything, span)
+            keys = list(zip(some["sample"].tolist(), some["key"].tolist(), strict=True))
+            assert all(first <= key <= last for key in keys)
+            parts.append(some)
+        every = np.concatenate(parts)
+        assert len(parts) > 5
+        assert sorted(one.tobytes() for one in every) == sorted(one.tobytes() for one in found)
 
 
 def test_the_filter_lets_all_keys_pass_and_few_others(tmp_path: Path) -> None:
@@ -291,7 +303,7 @@ def test_the_best_who_ranks_above_answers(
 ) -> None:
     if small:
         monkeypatch.setattr(queries, "RUN_QUERIES", 1)
-        monkeypatch.setattr(queries, "READ_QUERIES", 2)
+        monkeypatch.setattr(pieces, "LEAST_ROWS", 5)
         monkeypatch.setattr(queries, "READ_ASKS", 3)
         monkeypatch.setattr("umimill.fates.READ_FAMILIES", 7)
     seen = ties = away = 0
@@ -304,7 +316,7 @@ def test_the_best_who_ranks_above_answers(
         assert len(found) == answers.size
         assert answers["row"].tolist() == sorted(found)
         held = world.held()
-        bucket = settle_module.buckets_of(tables.plan, world.table["sample"], world.table["key"])
+        bucket = buckets_of(tables.plan, world.table["sample"], world.table["key"])
         for row, family in enumerate(families):
             barcodes = {} if edges["score"][row] >= kernels.CERTAIN else world.asked(row)
             # The kernel's own sums of fine logarithms, so that ties are ties.

@@ -1,3 +1,4 @@
+import tracemalloc
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -5,14 +6,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from link_fixture import Tables, write_model, write_tables
-from umimill import plan
+from link_fixture import Tables, buckets_of, write_model, write_tables
+from umimill import pieces, plan
 from umimill.blockfile import BlockFile, BlockWriter
 from umimill.errors import UmimillError
 from umimill.link import EDGE
 from umimill.metrics import Meter
 from umimill.queries import ASK
-from umimill.settle import Rule, Sources, buckets_of, make_rule, settle
+from umimill.settle import Rule, Sources, make_rule, settle
 from umimill.tally import FAMILY
 
 LENGTH = 8
@@ -131,13 +132,18 @@ def crossings(tables: Tables, table: Any, edges: Any, threshold: int) -> int:
     return found
 
 
-@pytest.mark.parametrize("room", [None, 1])
+@pytest.mark.parametrize(("room", "least"), [(None, 256), (1, 256), (1, 1), (1, 30), (3000, 1)])
 @pytest.mark.parametrize("buckets", [1, 2, 5, 16])
 def test_every_child_gets_the_root_of_its_chain(
-    tmp_path: Path, buckets: int, room: int | None
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    buckets: int,
+    room: int | None,
+    least: int,
 ) -> None:
+    monkeypatch.setattr(pieces, "LEAST_ROWS", least)
     rng = np.random.default_rng(buckets)
-    for trial in range(6):
+    for trial in range(3):
         table = random_table(rng, 3, 400)
         edges = random_edges(rng, table)
         threshold = 1000
@@ -167,11 +173,52 @@ def test_every_child_gets_the_root_of_its_chain(
             place = np.searchsorted(bounds[1:], np.arange(len(order)), side="right")
             own = buckets_of(tables.plan, found[name]["sample"], found[name]["key"])
             assert place.tolist() == own.tolist()
-        assert (meter.umi_spill_bytes > 0) == (room == 1)
+        assert meter.counters["pieces"] > (150 if least == 1 else 0)
+        assert (meter.umi_spill_bytes > 0) == (room is not None)
+        assert meter.umi_read_back_bytes >= meter.umi_spill_bytes
+        assert meter.umi_memory_bytes > 0
         total = Counter[str]()
         for entry in meter.ledger:
             total[entry["line"]] += entry["templates"]
         assert total["corrected"] == sum(held[child] for child in roots)
+
+
+def test_memory_does_not_grow_with_the_library(tmp_path: Path) -> None:
+    """One bucket, far beyond the budget: 32 B a correction would not be held."""
+    peaks = []
+    for families in (300, 8000, 24_000):
+        rng = np.random.default_rng(1)
+        table = random_table(rng, 1, families)
+        edges = np.zeros(table.size, EDGE)
+        edges["score"] = NONE
+        # Half of them have a parent, the first of all or any that is none itself.
+        children = rng.choice(table.size, table.size // 2, replace=False)
+        others = np.setdiff1d(np.arange(table.size), children)
+        parents = np.where(rng.random(children.size) < 0.3, others[0], rng.choice(others))
+        edges["parent_key"][children] = table["key"][parents]
+        edges["parent_family"][children] = table["family"][parents]
+        edges["score"][children] = 5000
+        folder = tmp_path / str(families)
+        quality = np.zeros((table.size, 32), np.uint8)
+        tables = write_tables(folder, table, quality, [2], 1)
+        sources = write_links(tables, edges, folder)
+        write_model(tables.plan_path, table[:1000], quality, folder / "model")
+        output = folder / "settled"
+        meter = Meter("settle", "L1", 1000)
+        rule = Rule("posterior", 1000)
+        tracemalloc.start()
+        settle(
+            tables.plan_path, sources, folder / "model", rule, output, meter, table_bytes=100_000
+        )
+        peaks.append(tracemalloc.get_traced_memory()[1])
+        tracemalloc.stop()
+        with BlockFile(output) as file:
+            assert file.length("corrections") == table.size // 2
+            assert file.read("arrivals")["families"].sum() == table.size // 2
+        assert (meter.umi_spill_bytes > 0) == (families > 300)
+        assert meter.umi_memory_bytes < 150_000
+    # 8,000 corrections more.
+    assert peaks[2] - peaks[1] < 8000 * 32 // 4
 
 
 def test_no_method_no_corrections(tmp_path: Path) -> None:

@@ -236,3 +236,39 @@ class BlockFile:
             offset + start * width, offset + stop * width, np.zeros(0, np.uint8)
         )
         return data.copy().view(dtype).reshape(stop - start, *shape[1:])
+
+
+class ArrayReader:
+    """Reads rows of an array one after the other, and looks ahead.
+
+    Args:
+        file: file that holds it.
+        name: the array.
+        start: first row.
+        stop: behind the last one; None is the end of the array.
+    """
+
+    def __init__(self, file: BlockFile, name: str, start: int = 0, stop: int | None = None) -> None:
+        self._file = file
+        self._name = name
+        self._row = start
+        self._stop = file.length(name) if stop is None else stop
+        self._held = file.read(name, start, start)
+
+    def ahead(self, rows: int) -> npt.NDArray[Any]:
+        """Return the next rows, `rows` or all that are left, as the first of those held."""
+        missing = min(rows - self._held.shape[0], self._stop - self._row)
+        if missing > 0:
+            more = self._file.read(self._name, self._row, self._row + missing)
+            self._held = np.concatenate([self._held, more])
+            self._row += missing
+        return self._held
+
+    def skip(self, rows: int) -> None:
+        """Go on behind so many of the rows held."""
+        self._held = self._held[rows:]
+
+    @property
+    def left(self) -> int:
+        """Rows that are left."""
+        return len(self._held) + self._stop - self._row

@@ -103,13 +103,16 @@ class FamilyFile:
 
     Args:
         path: table of families.
+
+    Attributes:
+        read_bytes: bytes of families and of their qualities read so far.
     """
 
     def __init__(self, path: Path) -> None:
         self._file = BlockFile(path)
+        self.read_bytes = 0
         self.table = SortedRows(
-            self._file.length("families"),
-            lambda start, stop: self._file.read("families", start, stop),
+            self._file.length("families"), lambda start, stop: self._read("families", start, stop)
         )
         self.quality_width = self._file.read("quality", 0, 0).shape[1]
 
@@ -130,7 +133,12 @@ class FamilyFile:
 
     def read_quality(self, start: int, stop: int) -> Array:
         """Return the barcode qualities of rows [start, stop), u8[stop - start, B]."""
-        return self._file.read("quality", start, stop)
+        return self._read("quality", start, stop)
+
+    def _read(self, name: str, start: int, stop: int) -> Array:
+        rows = self._file.read(name, start, stop)
+        self.read_bytes += rows.nbytes
+        return rows
 
 
 class FamilyFiles:
@@ -139,6 +147,9 @@ class FamilyFiles:
     Args:
         plan: plan of the library.
         paths: tables of families, by bucket.
+
+    Attributes:
+        closed_bytes: bytes read from files that are closed by now.
     """
 
     def __init__(self, plan: Plan, paths: Sequence[Path]) -> None:
@@ -146,6 +157,7 @@ class FamilyFiles:
         firsts = np.append(plan.groups["leaf_start"], plan.leaves.count)
         self._bounds: list[int] = firsts[plan.bounds].tolist()
         self._paths = paths
+        self.closed_bytes = 0
         self._open: OrderedDict[int, FamilyFile] = OrderedDict()
 
     def __enter__(self) -> FamilyFiles:
@@ -158,7 +170,7 @@ class FamilyFiles:
         trace: TracebackType | None,
     ) -> None:
         while self._open:
-            self._open.popitem()[1].close()
+            self._close_first()
 
     def bucket_leaves(self, bucket: int) -> tuple[int, int]:
         """Return the first leaf of a bucket and the one behind its last."""
@@ -169,9 +181,14 @@ class FamilyFiles:
         if found is None:
             found = FamilyFile(self._paths[bucket])
             if len(self._open) == OPEN_FILES:
-                self._open.popitem(last=False)[1].close()
+                self._close_first()
         self._open[bucket] = found
         return found
+
+    def _close_first(self) -> None:
+        file = self._open.popitem(last=False)[1]
+        self.closed_bytes += file.read_bytes
+        file.close()
 
     def holding(self, block: Block) -> Iterator[FamilyFile]:
         """Yield the files of the buckets that a block is in; each is valid until the next."""

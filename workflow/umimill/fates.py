@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from umimill.blockfile import BlockFile
+from umimill.blockfile import ArrayReader, BlockFile
 from umimill.kernels import families as family_kernels
 from umimill.kernels import settle as kernels
 from umimill.kernels import status as status_kernels
@@ -85,7 +85,7 @@ def whole_keys(table: BlockFile) -> Iterator[tuple[int, Array]]:
 
 
 class FateJoiner:
-    """Decides the fates of a bucket's families from what settle found.
+    """Decides the fates of a bucket's families, in order, from what settle found.
 
     Args:
         settled: settle's file of the library.
@@ -93,21 +93,28 @@ class FateJoiner:
         bucket: number of the bucket.
 
     Attributes:
-        corrections: CORRECTION[*] of the bucket.
-        answers: ANSWER[*] to its families' queries.
+        corrected_reads: reads of the families that were corrected, so far.
     """
 
     def __init__(self, settled: Path, model_path: Path, bucket: int) -> None:
-        with BlockFile(settled) as file:
-            start, stop = file.read("correction_bounds", bucket, bucket + 2).tolist()
-            self.corrections = file.read("corrections", start, stop)
-            start, stop = file.read("arrival_bounds", bucket, bucket + 2).tolist()
-            self._arrivals = file.read("arrivals", start, stop)
-            start, stop = file.read("answer_bounds", bucket, bucket + 2).tolist()
-            self.answers = file.read("answers", start, stop)
         self._model = read_model(model_path)
         self._statuses = read_statuses(model_path)
-        self._correction = self._arrival = 0
+        self.corrected_reads = 0
+        self._file = BlockFile(settled)
+        self._corrections, self._arrivals = (
+            rows_of_bucket(self._file, name, bucket) for name in ("correction", "arrival")
+        )
+
+    def __enter__(self) -> FateJoiner:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._file.close()
 
     def fates(self, families: Array, quality: Array, edges: Array, *, judge: bool) -> Array:
         """Return the fates of the next families of the bucket, FATE[n].
@@ -119,14 +126,28 @@ class FateJoiner:
             judge: whether a family may be no molecule.
         """
         fates = np.zeros(families.size, FATE)
-        self._correction, self._arrival = kernels.join_families(
-            families, self.corrections, self._correction, self._arrivals, self._arrival, fates
-        )
+        # No more than one of each concerns a family.
+        corrections = self._corrections.ahead(families.size)
+        arrivals = self._arrivals.ahead(families.size)
+        corrected, arrived = kernels.join_families(families, corrections, arrivals, fates)
+        self.corrected_reads += int(corrections["reads"][:corrected].sum(dtype=np.int64))
+        self._corrections.skip(corrected)
+        self._arrivals.skip(arrived)
         if judge:
             status_kernels.judge(families, quality, fates, self._model, self._statuses)
             status_kernels.judge_misread(families, edges, fates, self._statuses)
         kernels.number_molecules(families, fates, np.zeros(families.size, np.int64))
         return fates
+
+    def left(self) -> int:
+        """Return how many corrections and arrivals concerned no family."""
+        return self._corrections.left + self._arrivals.left
+
+
+def rows_of_bucket(settled: BlockFile, name: str, bucket: int) -> ArrayReader:
+    """Return a reader of what settle's file has for a bucket: "correction", "arrival", "answer"."""
+    start, stop = settled.read(f"{name}_bounds", bucket, bucket + 2).tolist()
+    return ArrayReader(settled, f"{name}s", start, stop)
 
 
 class SettledTable:

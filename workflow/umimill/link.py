@@ -254,3 +254,5 @@ def link(
         meter.counters["asks"] = ask_writer.finish(bucket)
         writer.finish({"bucket": bucket})
         meter.written_bytes = writer.offset
+    # The table of the bucket is read once; what is beside a block, once a base and change.
+    meter.umi_read_back_bytes = files.closed_bytes

@@ -75,6 +75,7 @@ class Meter:
     written_bytes: int = 0
     umi_memory_bytes: int = 0
     umi_spill_bytes: int = 0
+    umi_read_back_bytes: int = 0
     clocks: dict[str, float] = field(default_factory=dict)
     counters: dict[str, int] = field(default_factory=dict)
     ledger: list[dict[str, Any]] = field(default_factory=list)
@@ -146,6 +147,7 @@ class Meter:
             "umi_memory_bytes": self.umi_memory_bytes,
             "umi_spilled": self.umi_spill_bytes > 0,
             "umi_spill_bytes": self.umi_spill_bytes,
+            "umi_read_back_bytes": self.umi_read_back_bytes,
             "read_bytes": self.read_bytes,
             "written_bytes": self.written_bytes,
             "clocks": {name: round(value, 3) for name, value in self.clocks.items()},

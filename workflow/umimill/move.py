@@ -14,10 +14,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from umimill.blockfile import BlockFile, BlockWriter
+from umimill.blockfile import ArrayReader, BlockFile, BlockWriter
 from umimill.drafts import draft_strides
 from umimill.errors import UmimillError
-from umimill.fates import FATE, READ_FAMILIES, FateJoiner, Settled, whole_keys
+from umimill.fates import FATE, READ_FAMILIES, FateJoiner, Settled, rows_of_bucket, whole_keys
 from umimill.kernels import move as kernels
 from umimill.link import EDGE
 from umimill.loading import Piece, RowLoader, make_batch
@@ -27,7 +27,7 @@ from umimill.outcomes import OutcomeCounts
 from umimill.partition import PartitionFile, PartitionWriter, Staging
 from umimill.placing import find_families
 from umimill.plan import read_plan
-from umimill.queries import apply_answers
+from umimill.queries import apply_next
 
 # Rows of the outbox in memory before they are sorted and written.
 STAGING_SHARE = 0.3
@@ -134,13 +134,13 @@ class Sources:
     model: Path
 
 
-def _write_edges(edges_file: BlockFile, answers: Array, writer: BlockWriter) -> None:
+def _write_edges(edges_file: BlockFile, answers: ArrayReader, writer: BlockWriter) -> None:
     """Write the edges of a bucket with the better of them and the answers, piece by piece."""
     total = edges_file.length("edges")
     offset = writer.append(np.empty(0, EDGE))
     for start in range(0, total, READ_FAMILIES):
         edges = edges_file.read("edges", start, start + READ_FAMILIES)
-        apply_answers(edges, answers, start)
+        apply_next(edges, answers, start)
         writer.append(edges)
     writer.list_array("edges", offset, (total,), EDGE)
 
@@ -173,8 +173,9 @@ def move(
     if staging_bytes is None:
         staging_bytes = min(int(meter.budget_bytes * STAGING_SHARE), MOST_STAGING_BYTES)
     strides = draft_strides(plan.rows, plan.bases, plan.tile)
-    joiner = FateJoiner(sources.settled, sources.model, bucket)
     with ExitStack() as stack:
+        joiner = stack.enter_context(FateJoiner(sources.settled, sources.model, bucket))
+        settled = stack.enter_context(BlockFile(sources.settled))
         parts = [stack.enter_context(PartitionFile(path)) for path in plan.partitions]
         table = stack.enter_context(BlockFile(sources.families))
         edges_file = stack.enter_context(BlockFile(sources.edges))
@@ -188,15 +189,18 @@ def move(
         sample_families = np.zeros(len(plan.samples), np.int64)
         outcomes = OutcomeCounts(len(plan.samples))
         merges = MergeCounts(len(plan.samples))
-        _write_edges(edges_file, joiner.answers, fate_writer)
+        _write_edges(edges_file, rows_of_bucket(settled, "answer", bucket), fate_writer)
+        answers = rows_of_bucket(settled, "answer", bucket)
         start = fate_writer.append(np.empty(0, FATE))
         passed: Array | None = None
         for first, some in whole_keys(table):
             quality = table.read("quality", first, first + some.size)
             best = edges_file.read("edges", first, first + some.size)
-            apply_answers(best, joiner.answers, first)
+            apply_next(best, answers, first)
             one = Settled(some, joiner.fates(some, quality, best, judge=judge))
             fate_writer.append(one.fates)
+            held = sum(array.nbytes for array in (some, quality, best, one.fates))
+            meter.umi_memory_bytes = max(meter.umi_memory_bytes, held)
             outcomes.add(some, one.fates)
             merges.add(some, one.fates, best)
             sample_families += np.bincount(some["sample"], minlength=len(plan.samples))
@@ -220,12 +224,12 @@ def move(
         with meter.clock("write"):
             outbox.finish(bucket)
             fate_writer.finish({"bucket": bucket})
+        left = joiner.left()
         meter.read_bytes = loader.read_bytes
         meter.written_bytes = writer.written_bytes + fate_writer.offset
     meter.counters["moved_rows"] = outbox.rows
-    corrected = int(joiner.corrections["reads"].sum(dtype=np.int64))
-    if outbox.rows != corrected:
+    if outbox.rows != joiner.corrected_reads or left:
         raise UmimillError(
-            f"{outbox.rows:,} rows were moved but {corrected:,} reads corrected; delete "
-            "results/tally and run again"
+            f"{outbox.rows:,} rows were moved but {joiner.corrected_reads:,} reads corrected, and "
+            f"{left:,} corrections are of no family; delete results/tally and run again"
         )

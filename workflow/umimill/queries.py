@@ -2,27 +2,28 @@
 
 Such a barcode may lie anywhere in the library. link lists the families that ask; settle, the one
 job that passes over all families, first notes in a filter which barcodes there are. Of the
-thousands that a family asks for, hardly one exists: the others are never written. What is left goes
-to scratch, in the order of what is asked for, and is answered as the families pass by again.
+thousands that a family asks for, hardly one exists: the others are never written. What is left is
+put on a shelf by the piece of families that it asks, and answered piece by piece. Where the library
+has more families than a filter has room for, this is done for a part of them at a time.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from umimill.blockfile import BlockFile, BlockWriter
+from umimill.blockfile import ArrayReader, BlockFile, BlockWriter
 from umimill.kernels import queries as kernels
 from umimill.kernels.answers import answer_queries
-from umimill.kernels.families import rows_through
+from umimill.kernels.known import mark_keys
 from umimill.kernels.score import EdgeModel
 from umimill.partition import sorted_order
+from umimill.pieces import Pieces
+from umimill.shelf import READ_ROWS, Scratch, Shelf
 
 ASK = np.dtype(
     [
@@ -52,13 +53,14 @@ QUERY = np.dtype(
         ("mask", "<u4"),
         ("reads", "<u4"),
         ("row", "<u4"),
+        ("asker", "<u4"),
         ("quality_sum", "<u2"),
         ("sample", "<u2"),
         ("family", "<u2"),
         ("umi_length", "u1"),
         ("cell_length", "u1"),
         ("draft_quality", "u1"),
-        ("padding", "u1", (7,)),
+        ("padding", "u1", (3,)),
     ]
 )
 ANSWER = np.dtype(
@@ -72,12 +74,11 @@ ANSWER = np.dtype(
         ("row", "<u4"),
         ("parent_quality", "<u2"),
         ("parent_family", "<u2"),
-        ("padding", "<u4"),
+        ("asker", "<u4"),
     ]
 )
-# Queries in memory before they are sorted and written as a run.
+# Queries made at a time.
 RUN_QUERIES = 1 << 17
-READ_QUERIES = 1 << 12
 READ_ASKS = 1 << 14
 # Of the filter, a family.
 FILTER_BITS = 16
@@ -152,14 +153,14 @@ def new_filter(families: int, most_bytes: int) -> npt.NDArray[np.uint64]:
     return np.zeros(1 << (words.bit_length() - 1), np.uint64)
 
 
-def expand_asks(asks_path: Path, path: Path, model: EdgeModel, known: Array) -> int:
-    """Write the queries of a bucket in sorted runs; return how many there are.
+def expand_asks(asks_path: Path, model: EdgeModel, known: Array, span: Array) -> Iterator[Array]:
+    """Yield the queries of a bucket, QUERY[*], in a buffer that the next are written to.
 
     Args:
         asks_path: the bucket's asks.
-        path: file to write.
         model: tables of the library.
-        known: filter of the keys of all families.
+        known: filter of the keys of the families in the span.
+        span: u64[2, 2], first and last (sample, key) that may be asked for.
     """
     size = 1 << (2 * kernels.MOST_UNSURE)
     choices = kernels.Choices(
@@ -169,108 +170,123 @@ def expand_asks(asks_path: Path, path: Path, model: EdgeModel, known: Array) -> 
         np.empty(kernels.MOST_UNSURE, np.int64),
     )
     queries = np.zeros(max(RUN_QUERIES, kernels.MOST_QUERIES), QUERY)
-    bounds = [0]
-    with BlockFile(asks_path) as file, BlockWriter(path) as writer:
-        first = writer.append(queries[:0])
+    with BlockFile(asks_path) as file:
         for row in range(0, file.length("asks"), READ_ASKS):
             asks = file.read("asks", row, row + READ_ASKS)
             start = 0
             while start < asks.size:
-                start, count = kernels.make_queries(asks, start, model, known, choices, queries)
+                start, count = kernels.make_queries(
+                    asks, start, model, known, span, choices, queries
+                )
                 if count:
-                    writer.append(queries[sorted_order(queries, count)])
-                    bounds.append(bounds[-1] + count)
-        writer.list_array("queries", first, (bounds[-1],), QUERY)
-        writer.add("runs", np.array(bounds, np.int64))
-        writer.finish({})
-    return bounds[-1]
+                    yield queries[:count]
 
 
-@dataclass
-class Cursor:
-    """How far a run of queries has been read.
-
-    Attributes:
-        file: the file.
-        row: next query to read from it.
-        stop: end of the run.
-        held: queries read ahead, QUERY[*].
-    """
-
-    file: BlockFile
-    row: int
-    stop: int
-    held: Array
-
-    def through(self, last: Array) -> Iterator[Array]:
-        """Yield the queries for keys no later than last[0]."""
-        while self.held.size or self.row < self.stop:
-            if not self.held.size:
-                end = min(self.row + READ_QUERIES, self.stop)
-                self.held = self.file.read("queries", self.row, end)
-                self.row = end
-            count = rows_through(self.held, last)
-            if count:
-                yield self.held[:count]
-                self.held = self.held[count:]
-            if self.held.size:
-                return
-
-
-class Queries:
-    """The queries of all buckets, answered as families pass by in order.
+class Answerer:
+    """Answers the queries of a library, as many families at a time as a filter has room for.
 
     Args:
-        paths: files of `expand_asks`, by bucket.
+        pieces: families in pieces.
+        tables: tables of families, by bucket.
+        asks: link's lists of those that ask, by bucket.
         model: tables of the library.
+        scratch: where what does not fit goes.
+        share_bytes: memory for the filter, for queries, and for answers, each.
     """
 
-    def __init__(self, paths: Sequence[Path], model: EdgeModel) -> None:
+    def __init__(
+        self,
+        pieces: Pieces,
+        tables: Sequence[Path],
+        asks: Sequence[Path],
+        model: EdgeModel,
+        scratch: Scratch,
+        share_bytes: int,
+    ) -> None:
+        self._pieces = pieces
+        self._tables = tables
+        self._asks = asks
         self._model = model
-        self._files: list[BlockFile] = []
-        self._cursors: list[list[Cursor]] = []
-        try:
-            for path in paths:
-                file = BlockFile(path)
-                self._files.append(file)
-                runs = file.read("runs").tolist()
-                self._cursors.append(
-                    [
-                        Cursor(file, start, stop, np.empty(0, QUERY))
-                        for start, stop in pairwise(runs)
-                    ]
-                )
-        except BaseException:
-            self.close()
-            raise
+        self._scratch = scratch
+        self._share_bytes = share_bytes
+        self._answers = scratch.shelf(ANSWER, share_bytes)
+        self.asked = self.found = self.passes = 0
 
-    def close(self) -> None:
-        """Close the files."""
-        for file in self._files:
-            file.close()
+    def run(self) -> Shelf:
+        """Return what is answered, ANSWER[*], by the piece of those who asked."""
+        total = 0
+        for path in self._asks:
+            with BlockFile(path) as file:
+                total += file.length("asks")
+        if total:
+            for first, stop in self._spans():
+                self.passes += 1
+                queries = self._ask(first, stop)
+                for piece in queries.places():
+                    self._answer(piece, queries)
+        return self._answers
 
-    def answers(self, families: Array, quality: Array) -> Iterator[tuple[int, Array]]:
-        """Yield (bucket that asked, ANSWER[*]) for the next families of the library.
+    def _spans(self) -> Iterator[tuple[int, int]]:
+        """Yield runs of pieces whose keys a filter can hold."""
+        most = self._share_bytes * 8 // FILTER_BITS
+        sizes = (self._pieces.stops - self._pieces.starts).tolist()
+        start = held = 0
+        for piece, size in enumerate(sizes):
+            if held and held + size > most:
+                yield start, piece
+                start, held = piece, 0
+            held += size
+        if held:
+            yield start, len(sizes)
 
-        Args:
-            families: FAMILY[n], whole keys.
-            quality: u8[n, B].
-        """
-        last = families[-1:].copy()
-        for bucket, cursors in enumerate(self._cursors):
-            for cursor in cursors:
-                for queries in cursor.through(last):
-                    answers = np.zeros(queries.size, ANSWER)
-                    count = answer_queries(families, quality, queries, self._model, answers)
-                    if count:
-                        yield bucket, answers[:count].copy()
+    def _ask(self, first: int, stop: int) -> Shelf:
+        """Return the queries for the families of pieces [first, stop), by piece."""
+        pieces = self._pieces
+        known = new_filter(int((pieces.stops - pieces.starts)[first:stop].sum()), self._share_bytes)
+        self._scratch.hold(known.nbytes)
+        span = np.array([[0, 0], [0, 0]], np.uint64)
+        span[0] = pieces.samples[first], pieces.keys[first]
+        for piece in range(first, stop):
+            with BlockFile(self._tables[pieces.buckets[piece]]) as file:
+                for start, end in pieces.row_ranges(piece, READ_ROWS):
+                    families = file.read("families", start, end)
+                    mark_keys(families, known)
+                    span[1] = families[-1]["sample"], families[-1]["key"]
+        queries = self._scratch.shelf(QUERY, self._share_bytes)
+        for bucket, path in enumerate(self._asks):
+            for some in expand_asks(path, self._model, known, span):
+                some["asker"] = pieces.of_rows(bucket, some["row"])
+                queries.scatter(pieces.of_keys(some["sample"], some["key"]), some)
+                self.asked += some.size
+        self._scratch.hold(-known.nbytes)
+        return queries
+
+    def _answer(self, piece: int, queries: Shelf) -> None:
+        pieces = self._pieces
+        start, stop = int(pieces.starts[piece]), int(pieces.stops[piece])
+        with BlockFile(self._tables[pieces.buckets[piece]]) as file:
+            families = file.read("families", start, stop)
+            quality = file.read("quality", start, stop)
+        for some in queries.take(piece):
+            own = some[sorted_order(some, some.size)]
+            answers = np.zeros(own.size, ANSWER)
+            count = answer_queries(families, quality, own, self._model, answers)
+            self._answers.scatter(answers["asker"][:count].astype(np.int64), answers[:count])
+            self.found += count
 
 
-def best_answers(answers: Array) -> Array:
-    """Return the best answer for each row that asked, ANSWER[*] by row.
+def read_answers(answers: Shelf, piece: int) -> Array:
+    """Return the best answers for the rows of a piece, ANSWER[*] by row."""
+    held = np.empty(0, ANSWER)
+    for some in answers.take(piece):
+        held = best_two(np.concatenate([held, some]))
+    return best_answers(held)
 
-    The greatest score, then the parent of highest rank: reads, quality, smaller key. The score is
-    then the odds against the second parent too, where that has one above 0.
+
+def best_two(answers: Array) -> Array:
+    """Return the best two answers for each row that asked, ANSWER[*] by row, the better one first.
+
+    The greatest score, then the parent of highest rank: reads, quality, smaller key.
     """
     order = np.lexsort(
         (
@@ -283,6 +299,17 @@ def best_answers(answers: Array) -> Array:
         )
     )
     answers = answers[order]
+    third = np.zeros(answers.size, bool)
+    third[2:] = answers["row"][2:] == answers["row"][:-2]
+    return answers[~third]
+
+
+def best_answers(answers: Array) -> Array:
+    """Return the best answer for each row that asked, ANSWER[*] by row; see best_two.
+
+    Its score is then the odds against the second parent too, where that has one above 0.
+    """
+    answers = best_two(answers)
     if not answers.size:
         return answers
     first = np.concatenate([[True], answers["row"][1:] != answers["row"][:-1]])
@@ -293,6 +320,7 @@ def best_answers(answers: Array) -> Array:
     rivals = (answers["row"][second] == best["row"]) & (second > starts)
     rivals &= answers["score"][second] >= 0
     best["score"][rivals] -= answers["score"][second[rivals]] + 1
+    best["asker"] = 0
     return best
 
 
@@ -313,3 +341,10 @@ def apply_answers(edges: Array, answers: Array, start: int) -> None:
         edges[name][rows] = own[name]
     edges["parent_reads"][rows] = own["parent_reads"]
     edges["parent_family"][rows] = own["parent_family"]
+
+
+def apply_next(edges: Array, answers: ArrayReader, start: int) -> None:
+    """As apply_answers, with answers that are read as rows pass by."""
+    held = answers.ahead(edges.size)
+    apply_answers(edges, held, start)
+    answers.skip(int(np.searchsorted(held["row"], start + edges.size)))

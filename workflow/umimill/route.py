@@ -20,6 +20,8 @@ from umimill.metrics import Meter
 from umimill.partition import PartitionFile
 from umimill.plan import Plan, read_plan
 
+READ_ARRIVALS = 1 << 16
+
 
 @dataclass(frozen=True)
 class Routes:
@@ -98,8 +100,10 @@ def _check_arrivals(settled: Path, rows: npt.NDArray[np.int64]) -> None:
     with BlockFile(settled) as file:
         bounds = file.read("arrival_bounds").tolist()
         for bucket in range(rows.size):
-            arrivals = file.read("arrivals", bounds[bucket], bounds[bucket + 1])
-            expected = int(arrivals["reads"].sum(dtype=np.int64))
+            expected = 0
+            for start in range(bounds[bucket], bounds[bucket + 1], READ_ARRIVALS):
+                stop = min(start + READ_ARRIVALS, bounds[bucket + 1])
+                expected += int(file.read("arrivals", start, stop)["reads"].sum(dtype=np.int64))
             if expected != rows[bucket]:
                 raise UmimillError(
                     f"bucket {bucket + 1}: {expected:,} corrected reads are due, but "

@@ -1,67 +1,177 @@
-"""Rows by bucket, in memory as far as they fit."""
+"""Rows by place, in memory as far as they fit, and what it costs where they do not."""
 
 from __future__ import annotations
 
+import tempfile
+from collections.abc import Iterator
 from pathlib import Path
+from types import TracebackType
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from umimill.metrics import Meter
+
+# Rows at a time as they are read.
+READ_ROWS = 1 << 15
+# What an array takes beside its rows.
+ARRAY_BYTES = 128
+
 Array = npt.NDArray[Any]
 
 
+class Scratch:
+    """Makes the shelves of a job, and measures what they hold, spill and read back.
+
+    Args:
+        meter: metrics of the job.
+        folder: where scratch files go; None is the system's.
+    """
+
+    def __init__(self, meter: Meter, folder: Path | None = None) -> None:
+        self.meter = meter
+        self._folder = tempfile.TemporaryDirectory(prefix="umimill-", dir=folder)
+        self._held_bytes = 0
+        self._shelves = 0
+
+    def __enter__(self) -> Scratch:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._folder.cleanup()
+
+    def shelf(self, dtype: np.dtype[Any], budget_bytes: int) -> Shelf:
+        """Return an empty shelf for rows of a dtype, with so much memory."""
+        self._shelves += 1
+        return Shelf(dtype, budget_bytes, self, Path(self._folder.name) / str(self._shelves))
+
+    def hold(self, more_bytes: int) -> None:
+        """Note that tables take so many bytes more, or fewer, in memory."""
+        self._held_bytes += more_bytes
+        self.meter.umi_memory_bytes = max(self.meter.umi_memory_bytes, self._held_bytes)
+
+
 class Shelf:
-    """Rows by bucket, on disk where they exceed a budget.
+    """Rows by place, on disk where they exceed a budget; made by Scratch.
 
     Args:
         dtype: of a row.
         budget_bytes: most bytes in memory.
-        folder: where the others are written.
-
-    Attributes:
-        peak_bytes: most bytes in memory.
-        spill_bytes: bytes written to disk.
+        scratch: what measures.
+        stem: beginning of the names of its files.
     """
 
-    def __init__(self, dtype: np.dtype[Any], budget_bytes: int, folder: Path) -> None:
+    def __init__(
+        self, dtype: np.dtype[Any], budget_bytes: int, scratch: Scratch, stem: Path
+    ) -> None:
         self._dtype = dtype
         self._budget = budget_bytes
-        self._folder = folder
+        self._scratch = scratch
+        self._stem = stem
         self._held: dict[int, list[Array]] = {}
         self._held_bytes = 0
-        self.peak_bytes = 0
-        self.spill_bytes = 0
+        self._spilled: set[int] = set()
 
-    def add(self, bucket: int, rows: Array) -> None:
-        """Keep rows behind those that the bucket has."""
-        self._held.setdefault(bucket, []).append(rows)
-        self._held_bytes += rows.nbytes
-        self.peak_bytes = max(self.peak_bytes, self._held_bytes)
+    def add(self, place: int, rows: Array) -> None:
+        """Keep rows behind those that a place has."""
+        if not rows.size:
+            return
+        self._held.setdefault(place, []).append(rows)
+        self._hold(rows.nbytes + ARRAY_BYTES)
         if self._held_bytes > self._budget:
             self._spill()
 
-    def replace(self, bucket: int, rows: Array) -> None:
-        """Keep rows in place of those that the bucket has."""
-        self._path(bucket).unlink(missing_ok=True)
-        self._held_bytes -= sum(one.nbytes for one in self._held.pop(bucket, []))
-        self.add(bucket, rows)
+    def scatter(self, places: npt.NDArray[np.int64], rows: Array) -> None:
+        """Keep each row behind those that its place has.
 
-    def get(self, bucket: int) -> Array:
-        """Return the rows of a bucket."""
-        parts = [np.empty(0, self._dtype)]
-        if self._path(bucket).exists():
-            parts.append(np.fromfile(self._path(bucket), self._dtype))
-        return np.concatenate([*parts, *self._held.get(bucket, [])])
+        Args:
+            places: i64[n].
+            rows: n rows; they are copied.
+        """
+        if not rows.size:
+            return
+        order = np.argsort(places, kind="stable")
+        places, rows = places[order], rows[order]
+        ends = np.append(np.flatnonzero(np.diff(places)) + 1, rows.size).tolist()
+        start = 0
+        for end in ends:
+            # A copy: what is left of a row's neighbours would stay in memory with it.
+            self.add(int(places[start]), rows[start:end].copy())
+            start = end
+
+    def places(self) -> list[int]:
+        """Return the places that have rows, in order."""
+        return sorted(self._spilled | self._held.keys())
+
+    def pieces(self, place: int) -> Iterator[Array]:
+        """Yield the rows of a place piece by piece, in the order in which they were added."""
+        if place in self._spilled:
+            with self._path(place).open("rb") as file:
+                while (rows := self._read(file)).size:
+                    yield rows
+        if place in self._held:
+            rows = np.concatenate(self._held[place])
+            for start in range(0, rows.size, READ_ROWS):
+                yield rows[start : start + READ_ROWS]
+
+    def take(self, place: int) -> Iterator[Array]:
+        """Yield the same, and forget them; others may be added to the place meanwhile."""
+        taken = self._path(place).with_suffix(".taken")
+        held = self._held.pop(place, [])
+        spilled = place in self._spilled
+        if spilled:
+            self._spilled.remove(place)
+            self._path(place).rename(taken)
+            with taken.open("rb") as file:
+                while (rows := self._read(file)).size:
+                    yield rows
+            taken.unlink()
+        if held:
+            rows = np.concatenate(held)
+            self._hold(-sum(one.nbytes + ARRAY_BYTES for one in held))
+            for start in range(0, rows.size, READ_ROWS):
+                yield rows[start : start + READ_ROWS]
+
+    def get(self, place: int) -> Array:
+        """Return all rows of a place."""
+        return np.concatenate([np.empty(0, self._dtype), *self.pieces(place)])
+
+    def clear(self) -> None:
+        """Forget all rows."""
+        for place in self._spilled:
+            self._path(place).unlink()
+        self._spilled.clear()
+        self._held.clear()
+        self._hold(-self._held_bytes)
+
+    def _hold(self, more_bytes: int) -> None:
+        self._held_bytes += more_bytes
+        self._scratch.hold(more_bytes)
+
+    def _read(self, file: Any) -> Array:
+        meter = self._scratch.meter
+        with meter.clock("spill"):
+            rows = np.fromfile(file, self._dtype, READ_ROWS)
+        meter.umi_read_back_bytes += rows.nbytes
+        return rows
 
     def _spill(self) -> None:
-        for bucket, parts in self._held.items():
-            with self._path(bucket).open("ab") as file:
-                for one in parts:
-                    file.write(memoryview(one).cast("B"))
-        self.spill_bytes += self._held_bytes
+        meter = self._scratch.meter
+        with meter.clock("spill"):
+            for place, parts in self._held.items():
+                with self._path(place).open("ab") as file:
+                    for one in parts:
+                        file.write(memoryview(np.ascontiguousarray(one)).cast("B"))
+                        meter.umi_spill_bytes += one.nbytes
+                self._spilled.add(place)
         self._held.clear()
-        self._held_bytes = 0
+        self._hold(-self._held_bytes)
 
-    def _path(self, bucket: int) -> Path:
-        return self._folder / f"{bucket}.rows"
+    def _path(self, place: int) -> Path:
+        return self._stem.with_name(f"{self._stem.name}-{place}.rows")

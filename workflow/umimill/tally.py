@@ -200,12 +200,12 @@ def tally(
             _append_column(writer, column, count, width)
             sums.write(writer)
         with meter.clock("sort"):
-            table = SortedRows(
-                count,
-                lambda first, last: writer.read_back(
-                    start + first * FAMILY.itemsize, last - first, FAMILY
-                ),
-            )
+
+            def read_back(first: int, last: int) -> Array:
+                meter.umi_read_back_bytes += (last - first) * FAMILY.itemsize
+                return writer.read_back(start + first * FAMILY.itemsize, last - first, FAMILY)
+
+            table = SortedRows(count, read_back)
             pairs, pair_sizes = count_pairs(
                 table, plan.leaves, *leaves, block_bytes=int(meter.budget_bytes * CENSUS_SHARE)
             )

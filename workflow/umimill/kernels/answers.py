@@ -125,6 +125,7 @@ def answer_queries(
         answer = answers[count]
         parent = families[best]
         answer["row"] = query["row"]
+        answer["asker"] = query["asker"]
         answer["parent_key"] = parent["key"]
         answer["score"] = best_score
         answer["ln_error"] = best_error

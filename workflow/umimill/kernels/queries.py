@@ -274,10 +274,21 @@ def list_choices(asks: Any, number: int, model: EdgeModel, choices: Choices) -> 
 
 
 @inline_kernel
+def is_within(sample: Any, key: Any, span: Any) -> bool:
+    """Return whether (sample, key) is in a span, u64[2, 2]: first and last (sample, key) of it."""
+    sample = U(sample)
+    after = sample > span[0, 0] or (sample == span[0, 0] and key >= span[0, 1])
+    return after and (sample < span[1, 0] or (sample == span[1, 0] and key <= span[1, 1]))
+
+
+@inline_kernel
 def put_query(
-    ask: Any, key: Any, total: int, known: Any, shift_word: Any, queries: Any, count: int
+    ask: Any, key: Any, total: int, known: Any, span: Any, queries: Any, count: int
 ) -> int:
     """Add the query for a barcode if someone may have it; return the queries, -1 without room."""
+    if not is_within(ask["sample"], key, span):
+        return count
+    shift_word = word_shift(known.size)
     word = hash_key(key, seed_of(ask))
     bits = filter_bits(word)
     if known[word >> shift_word] & bits != bits:
@@ -304,15 +315,13 @@ def put_query(
 
 @inline_kernel
 def add_choices(
-    ask: Any, listed: int, choices: Choices, known: Any, shift_word: Any, queries: Any, count: int
+    ask: Any, listed: int, choices: Choices, known: Any, span: Any, queries: Any, count: int
 ) -> int:
     """Add the queries of an ask's choices with two changes or more; see put_query."""
     for code in range(listed):
         if choices.changes[code] < 2:
             continue
-        count = put_query(
-            ask, choices.key[code], choices.total[code], known, shift_word, queries, count
-        )
+        count = put_query(ask, choices.key[code], choices.total[code], known, span, queries, count)
         if count < 0:
             break
     return count
@@ -320,7 +329,7 @@ def add_choices(
 
 @inline_kernel
 def add_pairs(
-    ask: Any, model: EdgeModel, places: Any, known: Any, shift_word: Any, queries: Any, count: int
+    ask: Any, model: EdgeModel, places: Any, known: Any, span: Any, queries: Any, count: int
 ) -> int:
     """Add the queries for barcodes that differ at two bases, not both of `places`."""
     sample = np.int64(ask["sample"])
@@ -349,9 +358,7 @@ def add_pairs(
                 change = (U(digits & 3) << U(62 - 2 * first)) | (
                     U(digits >> 2) << U(62 - 2 * second)
                 )
-                count = put_query(
-                    ask, ask["key"] ^ change, total, known, shift_word, queries, count
-                )
+                count = put_query(ask, ask["key"] ^ change, total, known, span, queries, count)
                 if count < 0:
                     return count
     return count
@@ -359,7 +366,7 @@ def add_pairs(
 
 @kernel
 def make_queries(
-    asks: Any, start: int, model: EdgeModel, known: Any, choices: Choices, queries: Any
+    asks: Any, start: int, model: EdgeModel, known: Any, span: Any, choices: Choices, queries: Any
 ) -> tuple[int, int]:
     """List the barcodes that families may have been, as far as someone has them.
 
@@ -367,7 +374,8 @@ def make_queries(
         asks: ASK[n].
         start: ask to begin with.
         model: tables.
-        known: u64[*], filter of the keys of all families; see mark_keys.
+        known: u64[*], filter of the keys of the families in the span; see mark_keys.
+        span: u64[2, 2], first and last (sample, key) that may be asked for.
         choices: scratch.
         queries: QUERY[>= MOST_QUERIES], filled.
 
@@ -375,14 +383,13 @@ def make_queries(
         (ask to go on with, n at the end; queries).
     """
     count = 0
-    shift_word = word_shift(known.size)
     for number in range(start, asks.size):
         ask = asks[number]
         first = count
         listed = list_choices(asks, number, model, choices)
-        count = add_choices(ask, listed, choices, known, shift_word, queries, first)
+        count = add_choices(ask, listed, choices, known, span, queries, first)
         if count >= 0:
-            count = add_pairs(ask, model, choices.places, known, shift_word, queries, count)
+            count = add_pairs(ask, model, choices.places, known, span, queries, count)
         if count < 0:
             return number, first
     return asks.size, count

@@ -88,29 +88,20 @@ def follow(queries: Any, corrections: Any, found: Any) -> None:
 
 
 @kernel
-def join_families(
-    families: Any,
-    corrections: Any,
-    first_correction: int,
-    arrivals: Any,
-    first_arrival: int,
-    fates: Any,
-) -> tuple[int, int]:
+def join_families(families: Any, corrections: Any, arrivals: Any, fates: Any) -> tuple[int, int]:
     """Say what becomes of each family: which molecule of its key it is, or where it went.
 
     Args:
         families: FAMILY[n], whole keys.
-        corrections: CORRECTION[*] of the bucket, sorted by child.
-        first_correction: first of them that can concern these families.
-        arrivals: ARRIVAL[*] of the bucket, sorted by root.
-        first_arrival: first of them that can concern these families.
+        corrections: CORRECTION[*] from the first family on, sorted by child.
+        arrivals: ARRIVAL[*] from the first family on, sorted by root.
         fates: FATE[n], zeros; filled.
 
     Returns:
-        (next correction, next arrival).
+        (corrections, arrivals) that concern these families.
     """
-    correction = first_correction
-    arrival = first_arrival
+    correction = 0
+    arrival = 0
     for row in range(families.size):
         fate = fates[row]
         fate["reads"] = U(families[row]["reads"])
@@ -133,6 +124,33 @@ def join_families(
             fate["families"] += arrivals[arrival]["families"]
             arrival += 1
     return correction, arrival
+
+
+@kernel
+def find_pieces(samples: Any, keys: Any, first_samples: Any, first_keys: Any, places: Any) -> None:
+    """Find the last piece that does not begin behind each key.
+
+    Args:
+        samples: u16[n].
+        keys: u64[n].
+        first_samples: i64[m], in order with first_keys.
+        first_keys: u64[m].
+        places: i64[n], filled; -1 where all begin behind.
+    """
+    for number in range(keys.size):
+        sample = np.int64(samples[number])
+        key = keys[number]
+        start = 0
+        stop = first_keys.size
+        while start < stop:
+            middle = (start + stop) // 2
+            if first_samples[middle] < sample or (
+                first_samples[middle] == sample and first_keys[middle] <= key
+            ):
+                start = middle + 1
+            else:
+                stop = middle
+        places[number] = start - 1
 
 
 @inline_kernel
