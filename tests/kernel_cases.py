@@ -131,7 +131,10 @@ def read_back(
         barcode = "".join("ACGT"[code] for code in unpack([int(entry["key"])], length, 2))
         assert pack_key(barcode) == entry["key"]
         assert not any(values[length:])
-        assert entry["n_mask"] == 0
+        mask = int(entry["n_mask"])
+        assert mask >> length == 0
+        assert all(barcode[place] == "A" for place in range(length) if mask >> place & 1)
+        barcode = "".join("N" if mask >> at & 1 else one for at, one in enumerate(barcode))
         lengths = int(entry["length_1"]), int(entry["length_2"])
         flags = int(entry["flags"])
         texts, qualities, _ = unpack_cold(words[start:], lengths, bool(flags & HAS_UNKNOWN), levels)

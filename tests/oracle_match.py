@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 
 from oracle import HAS_UNKNOWN, Template, base
@@ -16,7 +16,9 @@ IUPAC = {
 }
 MARGIN_BITS = 5
 ASSIGNED, UNMATCHED, AMBIGUOUS, TOO_SHORT, LOW_UMI_QUALITY, EMPTY_PAYLOAD, UNRESOLVED = range(7)
-SWAPPED, REVERSED = 1, 2
+PARTIAL = 7
+SWAPPED, REVERSED, SHIFT_PLUS, SHIFT_MINUS = 1, 2, 8, 16
+SHIFT_BITS = 12
 Read = tuple[str, Sequence[int]]
 
 
@@ -239,10 +241,100 @@ def both_ways(
     return find(other), other, SWAPPED if paired else REVERSED
 
 
+def find_run(row: Row) -> tuple[int, int, int] | None:
+    """Return (side, start, stop) of the last run of N with four exact letters in the 8 behind."""
+    for side in (1, 0):
+        symbols = row.sides[side].symbols
+        for stop in range(len(symbols), 0, -1):
+            if symbols[stop - 1] != "N" or symbols[stop : stop + 1] == "N":
+                continue
+            behind = [one.upper() for one in symbols[stop : stop + 8]]
+            if sum(one in "ACGTU" for one in behind) >= 4:
+                return side, len(symbols[:stop].rstrip("N")), stop
+    return None
+
+
+def find_shift(
+    row: Row, offsets: tuple[int, int], reads: tuple[Read, Read]
+) -> tuple[int, tuple[int, int]]:
+    """Return (bases that the run has more, offsets), by scoring what is around it apart."""
+    run = find_run(row)
+    if run is None:
+        return 0, offsets
+    number, start, stop = run
+    side, (bases, qualities), offset = row.sides[number], reads[number], offsets[number]
+    if offset + stop >= len(bases):
+        return 0, offsets
+
+    def score(front: int, behind: int) -> int:
+        places = [(one, offset + one + (front if one < start else behind))
+                  for one in scored(side.symbols)]  # fmt: skip
+        return sum(
+            points(side.symbols[one], bases[at], qualities[at])
+            for one, at in places
+            if 0 <= at < len(bases)
+        )
+
+    exact = [one for one in scored(side.symbols) if side.symbols[one].upper() in "ACGTU"]
+    near = [one for one in exact if stop <= one < stop + 8]
+    if not side.anchored:
+        near += [one for one in exact if start - 8 <= one < start]
+    if all(bases[offset + one] == side.symbols[one].upper().replace("U", "T")
+           for one in near if offset + one < len(bases)):  # fmt: skip
+        return 0, offsets
+    choices = [(0, -1), (0, 1)] + ([] if side.anchored else [(-1, 0), (1, 0)])
+    best, moved = score(0, 0) + 1024 * SHIFT_BITS, (0, 0)
+    for choice in choices:
+        if offset + choice[0] >= 0 and score(*choice) > best:
+            best, moved = score(*choice), choice
+    changed = list(offsets)
+    changed[number] += moved[0]
+    return moved[1] - moved[0], (changed[0], changed[1])
+
+
+def with_shift(row: Row, shift: int) -> Row:
+    """Return a row whose run of N is longer or shorter by a base."""
+    run = find_run(row)
+    if not shift or run is None:
+        return row
+    number, _, stop = run
+    side = row.sides[number]
+
+    def moved(place: int | None) -> int | None:
+        return place + shift if place is not None and place >= stop else place
+
+    symbols = side.symbols[: stop + min(shift, 0)] + "N" * max(shift, 0) + side.symbols[stop:]
+    sides = list(row.sides)
+    sides[number] = replace(
+        side,
+        symbols=symbols,
+        payload_start=moved(side.payload_start) or 0,
+        payload_stop=moved(side.payload_stop),
+    )
+    return replace(row, sides=(sides[0], sides[1]))
+
+
 def cut(
-    row: Row, offsets: tuple[int, int], reads: tuple[Read, Read], minimum: int
+    row: Row,
+    offsets: tuple[int, int],
+    reads: tuple[Read, Read],
+    minimum: int,
+    *,
+    partial: bool = False,
+) -> tuple[int, Template | None, int]:
+    """Cut a matched template; return (verdict, row or None, shift)."""
+    shift, offsets = find_shift(row, offsets, reads)
+    return *_cut(with_shift(row, shift), offsets, reads, minimum, shift, partial), shift
+
+
+def _cut(
+    row: Row,
+    offsets: tuple[int, int],
+    reads: tuple[Read, Read],
+    minimum: int,
+    shift: int,
+    partial: bool,
 ) -> tuple[int, Template | None]:
-    """Cut a matched template; return (verdict, row or None)."""
     taken: dict[str, list[tuple[str, int]]] = {"X": [], "N": []}
     payload, quality = [], []
     for side, offset, (bases, qualities) in zip(row.sides, offsets, reads, strict=True):
@@ -259,9 +351,17 @@ def cut(
         return LOW_UMI_QUALITY, None
     if not any(payload):
         return EMPTY_PAYLOAD, None
-    if "N" in cell + umi:
+    unknown = (cell + umi).count("N")
+    if shift:
+        kept = not unknown and not cell and 0 < len(umi) <= 32
+    else:
+        kept = unknown <= 2 and "N" not in cell
+    if (unknown or shift) and not (kept and partial):
         return UNRESOLVED, None
     values = tuple(value for kind in "XN" for _, value in taken[kind])
     flags = HAS_UNKNOWN if "N" in "".join(payload) else 0
+    flags |= {0: 0, 1: SHIFT_PLUS, -1: SHIFT_MINUS}[shift]
     pair = (payload[0], payload[1]), (quality[0], quality[1])
-    return ASSIGNED, Template(row.sample, cell, umi, values, *pair, flags=flags)
+    return PARTIAL if unknown or shift else ASSIGNED, Template(
+        row.sample, cell, umi, values, *pair, flags=flags
+    )

@@ -173,16 +173,16 @@ def test_first_line_that_applies(tmp_path: Path) -> None:
     samples, rows = sample_layouts(library.layouts)
     matcher = Matcher(rows, len(samples), Foreign(-10_000, np.zeros(5, np.int64)), 33,
                       minimum_umi_quality=20)  # fmt: skip
-    staging = Staging(1 << 20, matcher.barcode_width, 100)
+    stagings = [Staging(1 << 20, matcher.barcode_width + more, 100) for more in range(2)]
     matches = matcher.match(chunk, 0, chunk.count)
-    assert matcher.stage(chunk, matches, 0, chunk.count, staging) == chunk.count
+    assert matcher.stage(chunk, matches, 0, chunk.count, stagings) == (chunk.count, 0)
     verdicts = matches[:, VERDICT]
     numbers = LIBRARY_LINES | SAMPLE_LINES
     expected = [numbers[line] for _, _, line in CASES.values()]
     assert dict(zip(CASES, verdicts.tolist(), strict=True)) == dict(
         zip(CASES, expected, strict=True)
     )
-    assert matcher.ledger.tolist() == [[expected.count(number) for number in range(7)]]
+    assert matcher.ledger.tolist() == [[expected.count(number) for number in range(8)]]
     found_rows, lines = checked_out(library, minimum_umi_quality=20)
     assert Counter(lines) == Counter(
         (None if line in LIBRARY_LINES else "S1", line) for _, _, line in CASES.values()

@@ -106,7 +106,7 @@ def refusal(plan: Plan, metrics: Sequence[Any]) -> str:
 def test_books_close(run: Run) -> None:
     rows = check_books(read_plan(run.plan_path), run.metrics)
     lines = Counter({(stage, sample, line): templates for stage, sample, line, templates in rows})
-    assert len(rows) == len(lines) == 2 + 3 * 13
+    assert len(rows) == len(lines) == 2 + 3 * 14
     assert sum(number for (stage, _, _), number in lines.items() if stage == "checkout") == 6000
     for line in ("unmatched", "too_short", "empty_payload", "unresolved", "assigned"):
         found = [number for (_, _, name), number in lines.items() if name == line]
@@ -140,7 +140,9 @@ def test_every_number_of_the_books_counts(run: Run) -> None:
         ("checkout", "ambiguous"): 4,
         **{
             ("checkout", line): 12
-            for line in ("too_short", "low_umi_quality", "empty_payload", "unresolved", "assigned")
+            for line in (
+                "too_short", "low_umi_quality", "empty_payload", "unresolved", "partial", "assigned",
+            )
         },
         ("tally", "families"): 9,
         ("settle", "kept"): 3,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -30,15 +30,15 @@ from kernel_cases import (
     text_of,
 )
 from oracle import HAS_UNKNOWN, Template
-from oracle_match import ASSIGNED, TOO_SHORT, Read
+from oracle_match import ASSIGNED, TOO_SHORT, UNRESOLVED, Read
 from umimill.kernels import checkout as kernels
 from umimill.kernels import cut as cut_kernels
 from umimill.kernels import pairs as pair_kernels
 from umimill.kernels import posterior, search
-from umimill.kernels.match import Mates, Patterns
+from umimill.kernels.match import VERDICTS, Mates, Patterns
 from umimill.kernels.search import Scratch
 from umimill.layout import SampleLayout, check_row
-from umimill.matching import complements
+from umimill.matching import complements, staged_rows, table_of
 from umimill.partition import Staging
 
 EMPTY: Read = ("", [])
@@ -54,6 +54,7 @@ class Outcome:
     ledger: Any
     counters: list[int]
     seen: set[int]
+    partial: list[Template] = field(default_factory=list)
 
 
 def laid_out(reads: Sequence[Read]) -> tuple[Any, Any]:
@@ -81,58 +82,54 @@ def checkout(
     paired: bool,
     minimum: int = 0,
     row_limit: int = 1000,
+    partial: bool = False,
 ) -> Outcome:
     """Run the kernel until all templates are through, emptying the rows where they are full."""
     patterns = compiled(layouts)
     width = max(row.cell_length + row.umi_length for row in layouts)
     longest = max([len(one) for pair in pairs for one, _ in pair], default=0)
-    staging = Staging(1, width, 64)
-    staging.hot = staging.hot[:row_limit].copy()
-    staging.reserve(2 * (longest // 8 + longest // 32 + longest // 64 + 4))
-    staging.hot["n_mask"] = 7
-    staging.barcode_quality[:] = 99
-    staging.cold[:] = 0xDEADBEEFDEADBEEF
-    rules = cut_kernels.Rules(LETTERS, complements(), minimum, 3)
+    stagings = Staging(1, width, 64), Staging(1, width + 1, 64)
+    for staging in stagings:
+        staging.hot = staging.hot[:row_limit].copy()
+        staging.reserve(2 * (longest // 8 + longest // 32 + longest // 64 + 4))
+        staging.hot["n_mask"] = 7
+        staging.barcode_quality[:] = 99
+        staging.cold[:] = 0xDEADBEEFDEADBEEF
+    rules = cut_kernels.Rules(LETTERS, complements(), minimum, 3, int(partial))
     first, second = (laid_out([pair[mate] for pair in pairs]) for mate in range(2))
     mates = Mates(*first, *(second if paired else first), int(paired))
-    result = Outcome([], [], np.zeros((patterns.samples, 7), np.int64), [], set())
+    result = Outcome([], [], np.zeros((patterns.samples, VERDICTS), np.int64), [], set())
     counters = np.zeros(cut_kernels.COUNTERS, np.int64)
-    matches, levels = np.full((len(pairs), 5), 99, np.int32), np.zeros(6, np.int64)
+    matches, levels = np.full((len(pairs), 5), 99, np.int32), np.zeros((2, 6), np.int64)
     scratch = scratch_for(longest)
     match_templates(mates, len(pairs), patterns, rules, scratch, matches)
     start = 0
     while start < len(pairs):
-        stop = kernels.stage_templates(
+        stop, full = kernels.stage_templates(
             mates,
             start,
             len(pairs),
             1000,
             matches,
-            cut_kernels.Table(patterns.rows, patterns.capture),
+            table_of(patterns),
             rules,
             scratch.text,
-            cut_kernels.Rows(
-                staging.hot,
-                staging.barcode_quality,
-                staging.starts,
-                staging.cold,
-                staging.fill,
-                staging.seen,
-            ),
+            *map(staged_rows, stagings),
             levels,
             result.ledger,
             counters,
         )
-        count, words = staging.fill.tolist()
-        assert count or stop == len(pairs)
-        result.rows += read_back(
-            staging.hot[:count],
-            staging.barcode_quality[:count],
-            staging.starts[:count].tolist(),
-            staging.cold[:words],
-        )
-        result.seen |= set(np.flatnonzero(staging.seen).tolist())
-        staging.clear()
+        assert stagings[full].fill[0] or stop == len(pairs)
+        for staging, rows in zip(stagings, (result.rows, result.partial), strict=True):
+            count, words = staging.fill.tolist()
+            rows += read_back(
+                staging.hot[:count],
+                staging.barcode_quality[:count],
+                staging.starts[:count].tolist(),
+                staging.cold[:words],
+            )
+            result.seen |= set(np.flatnonzero(staging.seen).tolist())
+            staging.clear()
         levels[:] = 0
         start = stop
     result.verdicts, result.counters = matches[:, 0].tolist(), counters.tolist()
@@ -159,7 +156,11 @@ def match_templates(
 
 
 def expect(
-    layouts: Sequence[SampleLayout], pairs: Sequence[Pair], paired: bool, minimum: int = 0
+    layouts: Sequence[SampleLayout],
+    pairs: Sequence[Pair],
+    paired: bool,
+    minimum: int = 0,
+    partial: bool = False,
 ) -> tuple[Outcome, set[int]]:
     """Return what the oracle makes of templates, and those whose verdict rounding may change."""
     rows = oracle_rows(layouts)
@@ -167,7 +168,7 @@ def expect(
     two_sided = any(row.sides[1].symbols for row in rows)
     composition = dict.fromkeys("ACGTN", 0.25)
     result = Outcome(
-        [], [], np.zeros((1 + max(row.sample for row in rows), 7), np.int64), [], set()
+        [], [], np.zeros((1 + max(row.sample for row in rows), VERDICTS), np.int64), [], set()
     )
     counters: Counter[int] = Counter()
     doubtful = set()
@@ -193,15 +194,19 @@ def expect(
         sample = 0
         if verdict == ASSIGNED:
             sample = rows[row].sample
-            verdict, cut = oracle_match.cut(rows[row], (offsets[0], offsets[1]), reads, minimum)
-            counters[cut_kernels.UNKNOWN_IN_BARCODE] += verdict == oracle_match.UNRESOLVED
+            verdict, cut, shift = oracle_match.cut(
+                rows[row], (offsets[0], offsets[1]), reads, minimum, partial=partial
+            )
+            counters[cut_kernels.SHIFTED_BARCODE] += shift != 0
+            not_read = verdict in (oracle_match.UNRESOLVED, oracle_match.PARTIAL)
+            counters[cut_kernels.UNKNOWN_IN_BARCODE] += not_read and shift == 0
             if cut:
                 counters[cut_kernels.FLIPPED] += flags > 0
-                counters[cut_kernels.UNKNOWN_IN_PAYLOAD] += cut.flags > 0
+                counters[cut_kernels.UNKNOWN_IN_PAYLOAD] += bool(cut.flags & HAS_UNKNOWN)
                 counters[cut_kernels.PAYLOAD_BASES] += len("".join(cut.payload))
                 result.seen |= {value for values in cut.quality for value in values}
                 cut = replace(cut, record=1000 + number, unit=3, flags=cut.flags | flags)
-                result.rows.append(cut)
+                (result.rows if verdict == ASSIGNED else result.partial).append(cut)
         result.verdicts.append(verdict)
         result.ledger[sample, verdict] += 1
     result.counters = [counters[place] for place in range(cut_kernels.COUNTERS)]
@@ -214,11 +219,13 @@ def check(
     paired: bool,
     minimum: int = 0,
     row_limit: int = 1000,
+    partial: bool = False,
 ) -> Outcome:
-    _, doubtful = expect(layouts, pairs, paired, minimum)
+    _, doubtful = expect(layouts, pairs, paired, minimum, partial)
     pairs = [pair for number, pair in enumerate(pairs) if number not in doubtful]
-    expected, _ = expect(layouts, pairs, paired, minimum)
-    found = checkout(layouts, pairs, paired, minimum, row_limit)
+    expected, _ = expect(layouts, pairs, paired, minimum, partial)
+    found = checkout(layouts, pairs, paired, minimum, row_limit, partial)
+    assert found.partial == expected.partial
     assert found.verdicts == expected.verdicts
     assert found.rows == expected.rows
     assert found.ledger.tolist() == expected.ledger.tolist()
@@ -237,7 +244,7 @@ def test_templates_are_checked_out_as_by_the_oracle(
     paired: bool, anchored: bool, second: bool
 ) -> None:
     verdicts: Counter[int] = Counter()
-    flips = 0
+    flips = partial = 0
     for round_number in range(cases(12)):
         rng = random.Random(f"checkout {paired} {anchored} {second} {round_number}")
         first, samples = random_layouts(rng, anchored)
@@ -249,18 +256,33 @@ def test_templates_are_checked_out_as_by_the_oracle(
         pairs = []
         for _ in range(cases(40)):
             pair = random_read(rng, rows), random_read(rng, rows, 1) if paired else EMPTY
+            if rng.random() < 0.3:
+                pair = with_indel(rng, pair[0]), pair[1]
             if paired and rng.random() < 0.2:
                 pair = pair[1], pair[0]
             elif not paired and rng.random() < 0.2:
                 pair = oracle_match.reverse_complement(pair[0]), EMPTY
             pairs.append(pair)
-        found = check(layouts, pairs, paired, rng.choice([0, 0, 3, 12]))
+        found = check(layouts, pairs, paired, rng.choice([0, 0, 3, 12]), partial=rng.random() < 0.7)
+        partial += len(found.partial)
         verdicts.update(found.verdicts)
         flips += found.counters[cut_kernels.FLIPPED]
     if sum(verdicts.values()) > 300:
         assert verdicts[ASSIGNED] > 20
+        assert verdicts[oracle_match.PARTIAL] == partial
         # Only a layout that is searched may be on the other strand or mate.
         assert (flips > 5) == (not anchored)
+
+
+def with_indel(rng: random.Random, read: Read) -> Read:
+    """Take a base out of a read, or put one in."""
+    bases, qualities = read
+    if len(bases) < 2:
+        return read
+    place = rng.randrange(len(bases))
+    if rng.random() < 0.5:
+        return bases[:place] + bases[place + 1 :], [*qualities[:place], *qualities[place + 1 :]]
+    return bases[:place] + "G" + bases[place:], [*qualities[:place], 30, *qualities[place:]]
 
 
 HIGH = 37
@@ -322,7 +344,7 @@ def test_a_row_in_full() -> None:
     swapped = checkout(layouts, [(second, first)], True)
     assert swapped.rows == [replace(found.rows[0], flags=HAS_UNKNOWN | oracle_match.SWAPPED)]
     assert swapped.counters[cut_kernels.FLIPPED] == 1
-    assert swapped.ledger.tolist() == [[1, 0, 0, 0, 0, 0, 0]]
+    assert swapped.ledger.tolist() == [[1, 0, 0, 0, 0, 0, 0, 0]]
 
 
 def test_the_payload_of_a_structure_ends() -> None:
@@ -398,3 +420,69 @@ def test_a_read_is_turned_round(letters: list[tuple[str, int]]) -> None:
     assert found[starts[0] :][: len(letters)] == bases.encode()
     assert found[starts[1] :][: len(letters)] == bytes(33 + one for one in qualities)
     assert starts[2] == len(letters)
+
+
+@pytest.mark.parametrize(
+    ("pattern", "front", "behind"),
+    [
+        ("^CAGTGGTATCAACGCAGAGTNNNNNNNNtgact", "CAGTGGTATCAACGCAGAGT", "TGACT"),
+        # What is searched is found by its longer part: before the UMI, or behind it.
+        ("CAGTGGTATCAACGCAGAGTACATGGNNNNNNNNtgact", "CAGTGGTATCAACGCAGAGTACATGG", "TGACT"),
+        ("cagtgNNNNNNNNTGACTGGTACACAGTGGTATCAACGC", "CAGTG", "TGACTGGTACACAGTGGTATCAACGC"),
+        # Of a UMI in pieces the last one counts; what lies behind the anchor moves with it.
+        ("^CAGTGGTATCAACGCAGAGTNNtNNNNNNtgactNN", "CAGTGGTATCAACGCAGAGT", "TGACT"),
+    ],
+)
+def test_a_base_less_or_more_in_the_barcode(pattern: str, front: str, behind: str) -> None:
+    """A deletion and an insertion at every position of the UMI."""
+    layouts = layouts_of([(pattern, "")], [0])
+    umi, payload = "GATTACAG", "GGCCTTAAGGCCTTAACCAT"
+    if "NNtNN" in pattern:
+        umi = "GATTACAGG"
+    lead = "" if pattern.startswith("^") else "AC"
+    pairs, umis = [], []
+    for place in range(len(umi)):
+        umis.append(umi[:place] + umi[place + 1 :])
+        umis.append(umi[:place] + "C" + umi[place:])
+    umis.append(umi[:3] + "N" + umi[4:])
+    pairs = [(high(lead + front + one + behind + payload), EMPTY) for one in [umi, *umis]]
+    found = check(layouts, pairs, False, row_limit=3, partial=True)
+    assert found.verdicts == [ASSIGNED, *[oracle_match.PARTIAL] * len(umis)]
+    assert found.counters[cut_kernels.SHIFTED_BARCODE] == len(umis) - 1
+    for row, one in zip(found.partial, umis, strict=True):
+        if "NNtNN" not in pattern:
+            assert row.umi == one
+        assert row.payload[0] == payload[2 * ("tNN" in pattern[-4:]) :]
+        size = len(one) - len(umi)
+        expected = {-1: oracle_match.SHIFT_MINUS, 0: 0, 1: oracle_match.SHIFT_PLUS}[size]
+        assert row.flags == expected
+    # Where they are not kept they are not assigned.
+    unresolved = check(layouts, pairs, False).verdicts
+    assert unresolved == [ASSIGNED, *[oracle_match.UNRESOLVED] * len(umis)]
+
+
+def test_a_shift_beside_a_cell_an_unknown_base_or_errors_is_no_shift_of_the_umi() -> None:
+    front = "CAGTGGTATCAACGCAGAGT"
+    layouts = layouts_of([("^" + front + "XXNNNNNNNtgact", "")], [0])
+    read = high(front + "AAAAGCTTTGACTCCCC")
+    assert check(layouts, [(read, EMPTY)], False, partial=True).verdicts == [UNRESOLVED]
+    layouts = layouts_of([("^" + front + "NNNNNNNNNtgact", "")], [0])
+    pairs = [
+        (read, EMPTY),
+        (high(front + "ANAAGCTTTGACTCCCC"), EMPTY),
+        # Errors of low quality, and an anchor that is not there.
+        ((front + "AAAAGCTTTGACTCCCC", [HIGH] * 28 + [2] * 9), EMPTY),
+        (high(front + "AAAAGCTTGCCCCCCCC"), EMPTY),
+    ]
+    verdicts = check(layouts, pairs, False, partial=True).verdicts
+    assert verdicts == [oracle_match.PARTIAL, UNRESOLVED, ASSIGNED, ASSIGNED]
+
+
+def test_unknown_bases_of_a_cell_or_more_than_two_are_not_kept() -> None:
+    layouts = layouts_of([("^ACGTACGTXXNNNN.", "")], [0])
+    umis = {"AAANAA": oracle_match.PARTIAL, "AAANNA": oracle_match.PARTIAL, "AAAAAN": 7,
+            "AAANNN": UNRESOLVED, "ANAAAA": UNRESOLVED, "NAANAA": UNRESOLVED}  # fmt: skip
+    pairs = [(high("ACGTACGT" + umi + "GCCC"), EMPTY) for umi in umis]
+    found = check(layouts, pairs, False, partial=True)
+    assert found.verdicts == list(umis.values())
+    assert found.counters[cut_kernels.UNKNOWN_IN_BARCODE] == len(umis)

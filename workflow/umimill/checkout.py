@@ -7,6 +7,7 @@ same record in all files, whatever their lengths, and the number of parts moves 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -34,17 +35,21 @@ SAMPLE_LINES = {
     "low_umi_quality": verdicts.LOW_UMI_QUALITY,
     "empty_payload": verdicts.EMPTY_PAYLOAD,
     "unresolved": verdicts.UNRESOLVED,
+    "partial": verdicts.PARTIAL,
     "assigned": verdicts.ASSIGNED,
 }
 COUNTERS = {
     "flipped": cut.FLIPPED,
     "unknown_in_barcode": cut.UNKNOWN_IN_BARCODE,
+    "shifted_barcode": cut.SHIFTED_BARCODE,
     "unknown_in_payload": cut.UNKNOWN_IN_PAYLOAD,
     "payload_bases": cut.PAYLOAD_BASES,
 }
 # Share of the budget for rows of a flush: sorting and encoding take the rest.
 STAGING_SHARE = 0.7
 MOST_STAGING_BYTES = 128 << 20
+# Of these, a share for the rows whose barcode was not fully read.
+PARTIAL_SHARE = 16
 
 
 @dataclass(frozen=True)
@@ -84,6 +89,7 @@ def checkout(
     meter: Meter,
     *,
     minimum_umi_quality: int = 0,
+    partial: Path | None = None,
     unmatched: Path | None = None,
     staging_bytes: int | None = None,
 ) -> None:
@@ -98,6 +104,8 @@ def checkout(
         output: partition file to write.
         meter: metrics of the job.
         minimum_umi_quality: a UMI base below it sets the template aside.
+        partial: partition file for the rows whose barcode was not fully read, or None to count
+            these as unresolved.
         unmatched: file for the templates that no layout matched, or None.
         staging_bytes: memory for the rows of a flush; None takes it from the budget.
 
@@ -117,28 +125,38 @@ def checkout(
         probe["quality_offset"],
         minimum_umi_quality=minimum_umi_quality,
         unit=part.unit,
+        partial=partial is not None,
     )
     leaves = Leaves(leaf_widths(rows, len(samples)))
     if staging_bytes is None:
         staging_bytes = min(int(meter.budget_bytes * STAGING_SHARE), MOST_STAGING_BYTES)
     longest = sum(probe["longest"])
-    staging = Staging(staging_bytes, matcher.barcode_width, longest + longest // 4 + 24)
+    row_bytes = longest + longest // 4 + 24
+    widths = matcher.barcode_width, matcher.barcode_width + 1
+    sizes = staging_bytes, staging_bytes // PARTIAL_SHARE if partial else 1
+    stagings = [Staging(size, width, row_bytes) for size, width in zip(sizes, widths, strict=True)]
     header = {"samples": list(samples), "unit": unit, "part": part.index, "parts": part.count}
     options = {"quality_offset": probe["quality_offset"]}
-    with (
-        PartitionWriter(output, leaves, matcher.barcode_width) as writer,
-        UnmatchedWriter(unmatched, len(reads), probe["quality_offset"]) as refused,
-    ):
+    with ExitStack() as stack:
+        writers = [
+            stack.enter_context(PartitionWriter(path, leaves, width))
+            for path, width in zip((output, partial), widths, strict=True)
+            if path is not None
+        ]
+        refused = stack.enter_context(
+            UnmatchedWriter(unmatched, len(reads), probe["quality_offset"])
+        )
         for chunk in _timed_chunks(reads, meter, options):
             for start, stop in part.ranges(chunk):
                 _check_number(reads[0], chunk.first_record + stop)
-                found = _stage_range(matcher, chunk, start, stop, staging, writer, meter)
+                found = _stage_range(matcher, chunk, start, stop, stagings, writers, meter)
                 refused.add(chunk, found, start, stop, part.record_block)
                 meter.reads += stop - start
-        _flush(writer, staging, meter)
-        writer.finish(header)
+        for writer, staging in zip(writers, stagings, strict=False):
+            _flush(writer, staging, meter)
+            writer.finish(header)
         refused.finish()
-        meter.written_bytes = writer.written_bytes
+        meter.written_bytes = sum(writer.written_bytes for writer in writers)
     for line, verdict in LIBRARY_LINES.items():
         meter.count(None, line, int(matcher.ledger[:, verdict].sum()))
     for number, sample in enumerate(samples):
@@ -197,8 +215,8 @@ def _stage_range(
     chunk: TemplateChunk,
     start: int,
     stop: int,
-    staging: Staging,
-    writer: PartitionWriter,
+    stagings: Sequence[Staging],
+    writers: Sequence[PartitionWriter],
     meter: Meter,
 ) -> np.ndarray[Any, np.dtype[np.int32]]:
     """Stage a range, flushing as often as it takes; return the verdicts of the range."""
@@ -207,12 +225,12 @@ def _stage_range(
     place = start
     while place < stop:
         with meter.clock("match"):
-            reached = matcher.stage(chunk, matches, place, stop, staging)
-        if reached == place and staging.fill[0] == 0:
+            reached, full = matcher.stage(chunk, matches, place, stop, stagings)
+        if reached == place and stagings[full].fill[0] == 0:
             raise UmimillError("a template does not fit into an empty buffer: please report it")
         place = reached
         if place < stop:
-            _flush(writer, staging, meter)
+            _flush(writers[full], stagings[full], meter)
     return matches[start:stop, verdicts.VERDICT]
 
 

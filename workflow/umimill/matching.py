@@ -11,9 +11,16 @@ import numpy as np
 import numpy.typing as npt
 
 from umimill.fastq import TemplateChunk, base_codes
-from umimill.kernels import checkout, cut, pairs, posterior, search
+from umimill.kernels import checkout, cut, pairs, posterior, search, shifts
 from umimill.kernels.fastq import BASES_START, BASES_STOP
-from umimill.kernels.match import MATCH_COLUMNS, Foreign, Letters, Mates
+from umimill.kernels.match import (
+    MATCH_COLUMNS,
+    VERDICTS,
+    Foreign,
+    Letters,
+    Mates,
+    Patterns,
+)
 from umimill.layout import SampleLayout
 from umimill.partition import Staging
 from umimill.patterns import compile_patterns
@@ -41,9 +48,11 @@ class Matcher:
         quality_offset: byte of Phred 0.
         minimum_umi_quality: see kernels.checkout.Rules.
         unit: number of the unit.
+        partial: whether to stage rows whose barcode was not fully read.
 
     Attributes:
-        ledger: i64[S, 7], templates by sample and verdict so far.
+        barcode_width: bases of the longest barcode.
+        ledger: i64[S, VERDICTS], templates by sample and verdict so far.
         counters: i64[*], see kernels.checkout.
     """
 
@@ -56,20 +65,26 @@ class Matcher:
         *,
         minimum_umi_quality: int = 0,
         unit: int = 0,
+        partial: bool = False,
     ) -> None:
         self.patterns = compile_patterns(rows, samples)
         self.barcode_width = max(row.cell_length + row.umi_length for row in rows)
         self._foreign = foreign
         self._rules = cut.Rules(
-            Letters(base_codes(), quality_offset), complements(), minimum_umi_quality, unit
+            Letters(base_codes(), quality_offset),
+            complements(),
+            minimum_umi_quality,
+            unit,
+            int(partial),
         )
+        self._table = table_of(self.patterns)
         self._row_scores = np.zeros(len(rows), np.int64)
         self._sums = np.zeros(samples, np.uint64)
         self._places = np.zeros((len(rows), pairs.PLACE_COLUMNS), np.int64)
         self._scratch = _make_scratch(1024)
         self._longest = 1024
-        self._levels = np.zeros(6, np.int64)
-        self.ledger = np.zeros((samples, 7), np.int64)
+        self._levels = np.zeros((2, 6), np.int64)
+        self.ledger = np.zeros((samples, VERDICTS), np.int64)
         self.counters = np.zeros(cut.COUNTERS, np.int64)
 
     def match(self, chunk: TemplateChunk, start: int, stop: int) -> Matches:
@@ -122,8 +137,13 @@ class Matcher:
         return matches
 
     def stage(
-        self, chunk: TemplateChunk, matches: Matches, start: int, stop: int, staging: Staging
-    ) -> int:
+        self,
+        chunk: TemplateChunk,
+        matches: Matches,
+        start: int,
+        stop: int,
+        stagings: Sequence[Staging],
+    ) -> tuple[int, int]:
         """Stage the matched templates of [start, stop) that are assigned.
 
         Args:
@@ -131,46 +151,63 @@ class Matcher:
             matches: what `match` found; verdicts become final.
             start: first template.
             stop: end.
-            staging: where to.
+            stagings: where rows go, and those whose barcode was not fully read: wider by a base.
 
         Returns:
-            The first template that did not fit, or `stop`.
+            (the first template that did not fit, or `stop`; the number of the staging that is
+            full).
         """
-        if staging.fill[0] == 0:
-            self._levels[:] = 0
-            longest = self._longest
-            staging.reserve(2 * (longest // 8 + longest // 32 + longest // 64 + 4))
-        reached: int = checkout.stage_templates(
+        for staging, levels in zip(stagings, self._levels, strict=True):
+            if staging.fill[0] == 0:
+                levels[:] = 0
+                longest = self._longest
+                staging.reserve(2 * (longest // 8 + longest // 32 + longest // 64 + 4))
+        reached, full = checkout.stage_templates(
             _mates(chunk),
             start,
             stop,
             chunk.first_record,
             matches,
-            cut.Table(self.patterns.rows, self.patterns.capture),
+            self._table,
             self._rules,
             self._scratch.text,
-            cut.Rows(
-                staging.hot,
-                staging.barcode_quality,
-                staging.starts,
-                staging.cold,
-                staging.fill,
-                staging.seen,
-            ),
+            staged_rows(stagings[0]),
+            staged_rows(stagings[1]),
             self._levels,
             self.ledger,
             self.counters,
         )
-        return reached
+        return int(reached), int(full)
 
     def count(self, chunk: TemplateChunk) -> None:
         """Match a whole chunk and keep no row."""
         matches = self.match(chunk, 0, chunk.count)
-        staging = Staging(_PROBE_STAGING_BYTES, self.barcode_width, 256)
+        stagings = (
+            Staging(_PROBE_STAGING_BYTES, self.barcode_width, 256),
+            Staging(1, self.barcode_width + 1, 256),
+        )
         start = 0
         while start < chunk.count:
-            start = self.stage(chunk, matches, start, chunk.count, staging)
-            staging.clear()
+            start, _ = self.stage(chunk, matches, start, chunk.count, stagings)
+            for staging in stagings:
+                staging.clear()
+
+
+def table_of(patterns: Patterns) -> shifts.Table:
+    """Return what the stager needs of the patterns."""
+    return shifts.Table(*(getattr(patterns, name) for name in shifts.Table._fields))
+
+
+def staged_rows(staging: Staging) -> cut.Rows:
+    """Return a staging as the kernel takes it."""
+    return cut.Rows(
+        staging.hot,
+        staging.barcode_quality,
+        staging.starts,
+        staging.cold,
+        staging.fill,
+        staging.seen,
+    )
 
 
 def _make_scratch(longest: int) -> search.Scratch:

@@ -19,6 +19,8 @@ from umimill.layout import IUPAC, Layout, SampleLayout
 _PLACES = 128
 # Exact positions that make a window of common ones worth having; else each row has its own.
 _LEAST_WINDOW = 8
+# So many of the 8 positions behind a UMI make an anchor: a shift by a base is told from errors.
+_LEAST_ANCHOR = 4
 
 
 @cache
@@ -89,6 +91,10 @@ def _scored_positions(layout: Layout | None) -> dict[int, tuple[int, int, int]]:
     return rows
 
 
+_Position = tuple[int, int, int, int]
+_Positions = Sequence[dict[int, tuple[int, int, int]]]
+
+
 def compile_patterns(rows: Sequence[SampleLayout], samples: int) -> Patterns:
     """Compile the layout rows of a library for the matcher.
 
@@ -111,8 +117,9 @@ def compile_patterns(rows: Sequence[SampleLayout], samples: int) -> Patterns:
         scored, [positions[: common_stops[0]], positions[common_stops[0] :]], two_sided=two_sided
     )
     table = np.zeros((len(rows), kernels.ROW_COLUMNS), np.int64)
+    anchors = np.zeros((len(rows), 2, 2), np.uint64)
     capture: list[tuple[int, int]] = []
-    for row, found, entry in zip(rows, scored, table, strict=True):
+    for number, (row, found, entry) in enumerate(zip(rows, scored, table, strict=True)):
         entry[kernels.SAMPLE] = row.sample
         entry[kernels.CELL_LENGTH] = row.cell_length
         entry[kernels.UMI_LENGTH] = row.umi_length
@@ -138,12 +145,16 @@ def compile_patterns(rows: Sequence[SampleLayout], samples: int) -> Patterns:
                 2048 - log2_scaled(options) for _, options, _ in found[side].values()
             )
             _fill_side(entry, side, layout)
+        first = int(entry[kernels.CAPTURE_START])
+        anchors[number] = _fill_run(entry, found, capture[first + row.cell_length :])
+        entry[kernels.RUN_CAPTURE] += first + row.cell_length
     return Patterns(
         rows=table,
         positions=np.array(positions, np.int64).reshape(-1, 4),
         common_1=common_stops[0],
         common_2=common_stops[1],
         capture=np.array(capture, np.int64).reshape(-1, 2),
+        anchors=anchors,
         scores=_score_table(),
         log2=np.array([0, *map(log2_scaled, range(1, 2048))], np.int64),
         weights=_weight_table(),
@@ -167,14 +178,49 @@ def _fill_side(entry: npt.NDArray[np.int64], side: int, layout: Layout | None) -
             entry[kernels.PAYLOAD_STOP + side] = layout.payload_stop
 
 
+def _fill_run(
+    entry: npt.NDArray[np.int64], scored: _Positions, umi: Sequence[tuple[int, int]]
+) -> npt.NDArray[np.uint64]:
+    """Find the run of UMI bases with an anchor behind it; return its row of `anchors`.
+
+    Args:
+        entry: row of the table; its RUN columns are filled.
+        scored: scored positions of both sides.
+        umi: side and place of each UMI base.
+    """
+    entry[kernels.RUN_SIDE] = -1
+    places = set(umi)
+    for number in reversed(range(len(umi))):
+        side, last = umi[number]
+        if (side, last + 1) in places:
+            continue
+        behind = [(place, scored[side].get(last + 1 + place)) for place in range(8)]
+        if sum(one is not None and one[1] == 1 for _, one in behind) < _LEAST_ANCHOR:
+            continue
+        start = last
+        while (side, start - 1) in places:
+            start -= 1
+        entry[kernels.RUN_SIDE : kernels.RUN_CAPTURE + 1] = side, start, last + 1, number + 1
+        first = max(0, start - 8)
+        before = [(place, scored[side].get(first + place)) for place in range(start - first)]
+        return np.array([_letter_word(behind), _letter_word(before)], np.uint64)
+    return np.zeros((2, 2), np.uint64)
+
+
+def _letter_word(positions: Sequence[tuple[int, tuple[int, int, int] | None]]) -> tuple[int, int]:
+    """Return the letters of exact positions as the bytes of a word, the first lowest; the mask."""
+    letters = mask = 0
+    for place, one in positions:
+        if one is not None and one[1] == 1:
+            letters |= ord("ACGT"[one[0].bit_length() - 1]) << (8 * place)
+            mask |= 255 << (8 * place)
+    return letters, mask
+
+
 def _weight_table() -> npt.NDArray[np.uint64]:
     # 2^(1 - step / 1024) in 41 binary places, rounded to 40.
     steps = [2 << _PLACES, *_half_steps()[2046:0:-2]]
     return np.array([((one >> (_PLACES - 40)) + 1) >> 1 for one in steps], np.uint64)
-
-
-_Position = tuple[int, int, int, int]
-_Positions = Sequence[dict[int, tuple[int, int, int]]]
 
 
 def _windows(

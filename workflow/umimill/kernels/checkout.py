@@ -7,14 +7,24 @@ from typing import Any
 import numpy as np
 
 from umimill.jit import kernel
-from umimill.kernels.cut import FLIPPED, Rows, Rules, Table, stage_row
+from umimill.kernels.cut import (
+    FLIPPED,
+    SHIFTED_BARCODE,
+    UNKNOWN_IN_BARCODE,
+    Rows,
+    Rules,
+    stage_row,
+)
 from umimill.kernels.match import (
     ASSIGNED,
     FLAGS,
     OFFSET_1,
     OFFSET_2,
+    PARTIAL,
     ROW,
+    RUN_SIDE,
     SAMPLE,
+    UNRESOLVED,
     VERDICT,
     Match,
     Mates,
@@ -22,6 +32,7 @@ from umimill.kernels.match import (
 )
 from umimill.kernels.rows import REVERSED, SWAPPED
 from umimill.kernels.search import reverse_read
+from umimill.kernels.shifts import Table, find_shift
 
 
 @kernel
@@ -35,10 +46,11 @@ def stage_templates(
     rules: Rules,
     text: Any,
     rows: Rows,
+    partial_rows: Rows,
     levels: Any,
     ledger: Any,
     counters: Any,
-) -> int:
+) -> tuple[int, int]:
     """Cut and stage templates [start, stop) of a chunk that have been matched.
 
     Args:
@@ -51,12 +63,13 @@ def stage_templates(
         rules: see Rules.
         text: u8[*], scratch, see search.Scratch.
         rows: staged rows.
-        levels: i64[6], see note_levels.
-        ledger: i64[S, 7], templates by sample and verdict; UNMATCHED and AMBIGUOUS in row 0.
+        partial_rows: staged rows whose barcode was not fully read.
+        levels: i64[2, 6], of both, see note_levels.
+        ledger: i64[S, VERDICTS], templates by sample and verdict; UNMATCHED and AMBIGUOUS in row 0.
         counters: i64[COUNTERS].
 
     Returns:
-        The first template not staged because the rows are full, or `stop`.
+        (the first template not staged because rows are full, or `stop`; which, 1 = partial_rows).
     """
     for index in range(start, stop):
         verdict = np.int64(matches[index, VERDICT])
@@ -76,22 +89,43 @@ def stage_templates(
             elif flags == REVERSED:
                 read_1 = reverse_read(read_1, rules.complements, text)
             sample = table.rows[match.row, SAMPLE]
-            verdict = stage_row(
-                table,
-                match,
-                read_1,
-                read_2,
-                flags,
-                first_record + index,
-                rules,
-                rows,
-                levels,
-                counters,
+            shift, moved = find_shift(table, match, read_1, read_2, rules.letters)
+            side = table.rows[match.row, RUN_SIDE]
+            match = Match(
+                verdict,
+                match.row,
+                match.offset_1 + (moved if side == 0 else np.int64(0)),
+                match.offset_2 + (moved if side == 1 else np.int64(0)),
+                np.int64(0),
             )
+            partial = np.int64(shift != 0)
+            for _ in range(2):
+                # Once more where the barcode turns out not to be fully read.
+                verdict = stage_row(
+                    table,
+                    match,
+                    shift,
+                    partial,
+                    read_1,
+                    read_2,
+                    flags,
+                    first_record + index,
+                    rules,
+                    rows if partial == 0 else partial_rows,
+                    levels[partial],
+                    counters,
+                )
+                if verdict != PARTIAL or partial == 1:
+                    break
+                partial = np.int64(1)
             if verdict < 0:
-                return index
-            if flags > 0 and verdict == ASSIGNED:
+                return index, partial
+            if flags > 0 and verdict in (ASSIGNED, PARTIAL):
                 counters[FLIPPED] += 1
+            if shift != 0:
+                counters[SHIFTED_BARCODE] += 1
+            elif verdict in (PARTIAL, UNRESOLVED):
+                counters[UNKNOWN_IN_BARCODE] += 1
             matches[index, VERDICT] = verdict
         ledger[sample, verdict] += 1
-    return stop
+    return stop, np.int64(0)

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from umimill.jit import load_word, merged_kernel
+from umimill.jit import count_bits, load_word, merged_kernel
 from umimill.kernels.bases import count_unknown, pack_text
 from umimill.kernels.match import (
     ASSIGNED,
@@ -15,8 +15,12 @@ from umimill.kernels.match import (
     EMPTY_PAYLOAD,
     LENGTH,
     LOW_UMI_QUALITY,
+    PARTIAL,
     PAYLOAD_START,
     PAYLOAD_STOP,
+    RUN_CAPTURE,
+    RUN_SIDE,
+    RUN_STOP,
     SAMPLE,
     TOO_SHORT,
     UMI_LENGTH,
@@ -24,20 +28,17 @@ from umimill.kernels.match import (
     Match,
     Read,
 )
-from umimill.kernels.rows import HAS_UNKNOWN, cold_words
+from umimill.kernels.rows import HAS_UNKNOWN, SHIFT_MINUS, SHIFT_PLUS, cold_words
+from umimill.kernels.shifts import Table
 
 U = np.uint64
 
 # Columns of the counter array.
-FLIPPED, UNKNOWN_IN_BARCODE, UNKNOWN_IN_PAYLOAD, PAYLOAD_BASES = range(4)
-COUNTERS = 4
-
-
-class Table(NamedTuple):
-    """Where the barcode and the payload of each layout row are (match.Patterns)."""
-
-    rows: Any
-    capture: Any
+FLIPPED, UNKNOWN_IN_BARCODE, UNKNOWN_IN_PAYLOAD, PAYLOAD_BASES, SHIFTED_BARCODE = range(5)
+COUNTERS = 5
+# So many unknown bases a barcode may have: 16 barcodes that it may be.
+MOST_UNKNOWN = 2
+MOST_BARCODE = 32
 
 
 class Rules(NamedTuple):
@@ -48,12 +49,14 @@ class Rules(NamedTuple):
         complements: u8[256], letters to their complements.
         minimum_umi_quality: templates with a UMI base below it are set aside.
         unit: number of the unit in the library.
+        partial: 1 where rows are kept whose barcode was not fully read.
     """
 
     letters: Any
     complements: Any
     minimum_umi_quality: int
     unit: int
+    partial: int
 
 
 class Rows(NamedTuple):
@@ -68,12 +71,24 @@ class Rows(NamedTuple):
 
 
 @merged_kernel
-def payload_span(table: Table, side: int, row: int, offset: int, length: int) -> tuple[int, int]:
+def moved_place(table: Table, side: int, row: int, place: int, shift: int) -> int:
+    """Return where a place of the layout is whose UMI has `shift` bases more than it should."""
+    if side == table.rows[row, RUN_SIDE] and place >= table.rows[row, RUN_STOP]:
+        place += shift
+    return place
+
+
+@merged_kernel
+def payload_span(
+    table: Table, side: int, row: int, offset: int, shift: int, length: int
+) -> tuple[int, int]:
     """Return the payload [start, stop) of a read; empty where the read ends before it."""
-    start = min(length, offset + table.rows[row, PAYLOAD_START + side])
+    start = moved_place(table, side, row, table.rows[row, PAYLOAD_START + side], shift)
+    start = min(length, offset + start)
     stop = length
     if table.rows[row, PAYLOAD_STOP + side] >= 0:
-        stop = min(length, offset + table.rows[row, PAYLOAD_STOP + side])
+        stop = moved_place(table, side, row, table.rows[row, PAYLOAD_STOP + side], shift)
+        stop = min(length, offset + stop)
     return start, max(start, stop)
 
 
@@ -137,9 +152,18 @@ def write_unknown(
 
 @merged_kernel
 def cut_barcode(
-    table: Table, match: Match, read_1: Read, read_2: Read, rules: Rules, rows: Rows
+    table: Table, match: Match, shift: int, read_1: Read, read_2: Read, rules: Rules, rows: Rows
 ) -> tuple[Any, Any, int]:
     """Collect the barcode of a matched template into the next staged row.
+
+    Args:
+        table: see Table.
+        match: where the layout is.
+        shift: bases that its run of UMI bases has more, -1 to 1.
+        read_1: mate 1.
+        read_2: mate 2.
+        rules: see Rules.
+        rows: staged rows.
 
     Returns:
         (key, u64 from the highest bit on; mask of unknown bases, bit 0 = first base; least Phred
@@ -151,10 +175,24 @@ def cut_barcode(
     place = rows.fill[0]
     first = table.rows[match.row, CAPTURE_START]
     cell_length = table.rows[match.row, CELL_LENGTH]
-    count = cell_length + table.rows[match.row, UMI_LENGTH]
+    count = cell_length + table.rows[match.row, UMI_LENGTH] + shift
+    run_stop = table.rows[match.row, RUN_CAPTURE]
     for index in range(count):
-        at = table.capture[first + index, 1]
-        if table.capture[first + index, 0] == 0:
+        # What lies behind the run comes a base earlier or later, in the read and in the barcode.
+        capture = first + index
+        step = np.int64(0)
+        if shift != 0 and capture >= run_stop + min(shift, np.int64(0)):
+            step = shift
+            capture -= shift
+        at = table.capture[capture, 1]
+        if (
+            step != 0
+            and capture >= run_stop
+            and table.capture[capture, 0] != (table.rows[match.row, RUN_SIDE])
+        ):
+            step = np.int64(0)
+        at += step
+        if table.capture[capture, 0] == 0:
             at += match.offset_1
             letter = read_1.text[read_1.bases + at]
             value = read_1.text[read_1.qualities + at]
@@ -177,9 +215,25 @@ def cut_barcode(
 
 
 @merged_kernel
+def may_be_placed(table: Table, row: int, unknown: Any, shift: int) -> bool:
+    """Return whether a barcode tells enough: few bases of its UMI are unknown, or one is too many.
+
+    With cells a shift may as well lie in the cell.
+    """
+    cell_length = table.rows[row, CELL_LENGTH]
+    if shift != 0:
+        longest = table.rows[row, UMI_LENGTH] + shift
+        return unknown == U(0) and cell_length == 0 and 0 < longest <= MOST_BARCODE
+    of_cell = unknown & ((U(1) << U(cell_length)) - U(1))
+    return count_bits(unknown) <= MOST_UNKNOWN and of_cell == U(0)
+
+
+@merged_kernel
 def stage_row(
     table: Table,
     match: Match,
+    shift: int,
+    partial: int,
     read_1: Read,
     read_2: Read,
     flags: int,
@@ -189,16 +243,34 @@ def stage_row(
     levels: Any,
     counters: Any,
 ) -> int:
-    """Cut a matched template and stage its row; return its verdict, or -1 where it does not fit."""
+    """Cut a matched template and stage its row.
+
+    Args:
+        table: see Table.
+        match: where the layout is.
+        shift: see cut_barcode.
+        partial: 1 where `rows` are those whose barcode was not fully read.
+        read_1: mate 1.
+        read_2: mate 2.
+        flags: of the row.
+        record: number of the template.
+        rules: see Rules.
+        rows: staged rows.
+        levels: see note_levels.
+        counters: i64[COUNTERS].
+
+    Returns:
+        Its verdict, PARTIAL where it belongs to those rows but `partial` is 0; -1 where it does not
+        fit.
+    """
     row = match.row
-    start_1, stop_1 = payload_span(table, 0, row, match.offset_1, read_1.length)
-    start_2, stop_2 = payload_span(table, 1, row, match.offset_2, read_2.length)
+    start_1, stop_1 = payload_span(table, 0, row, match.offset_1, shift, read_1.length)
+    start_2, stop_2 = payload_span(table, 1, row, match.offset_2, shift, read_2.length)
     length_1 = stop_1 - start_1
     length_2 = stop_2 - start_2
-    if (
-        match.offset_1 + table.rows[row, LENGTH] > read_1.length
-        or match.offset_2 + table.rows[row, LENGTH + 1] > read_2.length
-    ):
+    stop_1 = moved_place(table, 0, row, table.rows[row, LENGTH], shift)
+    stop_2 = moved_place(table, 1, row, table.rows[row, LENGTH + 1], shift)
+    if match.offset_1 + stop_1 > read_1.length or match.offset_2 + stop_2 > read_2.length:
         return TOO_SHORT
     place = rows.fill[0]
     at = rows.fill[1]
@@ -207,14 +279,16 @@ def stage_row(
         or at + cold_words(length_1, length_2, np.int64(HAS_UNKNOWN), np.int64(8)) > rows.cold.size
     ):
         return -1
-    key, unknown, least = cut_barcode(table, match, read_1, read_2, rules, rows)
+    key, unknown, least = cut_barcode(table, match, shift, read_1, read_2, rules, rows)
     if least < rules.minimum_umi_quality:
         return LOW_UMI_QUALITY
     if length_1 + length_2 == 0:
         return EMPTY_PAYLOAD
-    if unknown != U(0):
-        counters[UNKNOWN_IN_BARCODE] += 1
-        return UNRESOLVED
+    if unknown != U(0) or shift != 0:
+        if rules.partial == 0 or not may_be_placed(table, row, unknown, shift):
+            return UNRESOLVED
+        if partial == 0:
+            return PARTIAL
     words_1 = (length_1 + 31) >> 5
     quality_at = at + words_1 + ((length_2 + 31) >> 5)
     quality_at_2 = quality_at + ((length_1 + 7) >> 3)
@@ -248,18 +322,20 @@ def stage_row(
             mask_at + ((length_1 + 63) >> 6),
         )
     counters[PAYLOAD_BASES] += length_1 + length_2
+    if shift != 0:
+        flags |= SHIFT_PLUS if shift > 0 else SHIFT_MINUS
     hot = rows.hot[place]
     hot["key"] = key
     hot["record"] = record
-    hot["n_mask"] = 0
+    hot["n_mask"] = np.uint32(unknown)
     hot["length_1"] = length_1
     hot["length_2"] = length_2
     hot["unit"] = rules.unit
     hot["sample"] = table.rows[row, SAMPLE]
     hot["flags"] = flags
-    hot["umi_length"] = table.rows[row, UMI_LENGTH]
+    hot["umi_length"] = table.rows[row, UMI_LENGTH] + shift
     hot["cell_length"] = table.rows[row, CELL_LENGTH]
     rows.starts[place] = at
     rows.fill[0] = place + 1
     rows.fill[1] = at + cold_words(length_1, length_2, flags, np.int64(8))
-    return ASSIGNED
+    return PARTIAL if partial else ASSIGNED

@@ -21,6 +21,8 @@ from umimill.kernels.fastq import BASES_START, BASES_STOP, QUALITIES_START
 U = np.uint64
 
 ASSIGNED, UNMATCHED, AMBIGUOUS, TOO_SHORT, LOW_UMI_QUALITY, EMPTY_PAYLOAD, UNRESOLVED = range(7)
+PARTIAL = 7  # the barcode was not fully read; its row goes to a file of its own
+VERDICTS = 8
 
 # Columns of the table of rows. Those of two sides lie together: column + side.
 SAMPLE = 0
@@ -36,7 +38,11 @@ CAPTURE_START = 17  # first row of `capture`
 CELL_LENGTH = 18
 UMI_LENGTH = 19
 SHARE = 20  # 1024 log2(rows of the same sample)
-ROW_COLUMNS = 21
+RUN_SIDE = 21  # of the last run of UMI bases that has an anchor behind it; -1 = there is none
+RUN_START = 22
+RUN_STOP = 23
+RUN_CAPTURE = 24  # behind its rows of `capture`
+ROW_COLUMNS = 25
 
 # Columns of the table of positions.
 POSITION, ALLOWED, OPTIONS, HALF = range(4)
@@ -65,6 +71,8 @@ class Patterns(NamedTuple):
         common_1: end of the common positions of side 0.
         common_2: end of the common positions of side 1.
         capture: i64[*, 2], side and place of each barcode base, cell first.
+        anchors: u64[R, 2, 2], letters of the 8 positions behind a row's run of UMI bases, and of
+            those before it, as load_word has them; then their mask, 0 where any base may be.
         scores: i32[7, 94], by kind (see MISMATCH) and Phred.
         log2: i64[*], 1024 log2(i).
         weights: u64[1024], 2^40 * 2^(-i / 1024).
@@ -83,6 +91,7 @@ class Patterns(NamedTuple):
     common_1: int
     common_2: int
     capture: Any
+    anchors: Any
     scores: Any
     log2: Any
     weights: Any
