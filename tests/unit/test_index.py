@@ -141,7 +141,12 @@ def test_every_number_of_the_books_counts(run: Run) -> None:
         **{
             ("checkout", line): 12
             for line in (
-                "too_short", "low_umi_quality", "empty_payload", "unresolved", "partial", "assigned",
+                "too_short",
+                "low_umi_quality",
+                "empty_payload",
+                "unresolved",
+                "partial",
+                "assigned",
             )
         },
         ("tally", "families"): 9,

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from config_fixture import RULE, SAMPLES, problems, refuse_j, run_folder, write
+from umimill import sheet_checks
 from umimill.errors import UmimillError
 from umimill.layout import check_row, parse_layout
 
@@ -182,3 +183,25 @@ def test_layouts_as_the_workflow_checks_them(rows: str, said: list[str]) -> None
     assert len(lines) == len(said)
     for line, start in zip(lines, said, strict=True):
         assert line.startswith(f"config/samples.tsv, {start}")
+
+
+def test_no_more_samples_and_units_than_rows_of_reads_can_number(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(sheet_checks, "MOST_OF_LIBRARY", 2)
+    # A sample may have several rows.
+    write(
+        "library unit read1\nL1 a a1.fq\nL1 b b1.fq\n",
+        "library sample layout\nL1 A aaN\nL1 A ccN\nL1 B ggN\n",
+    )
+    assert problems() == []
+    write(
+        "library unit read1\nL1 a a1.fq\nL1 b b1.fq\nL1 c c1.fq\n",
+        "library sample layout\nL1 A aaN\nL1 B ccN\nL1 C ggN\n",
+    )
+    assert problems() == [
+        "config/units.tsv, row 3: library L1 has more than 2 units; split it into several "
+        "libraries",
+        "config/samples.tsv, row 3: library L1 has more than 2 samples; split it into several "
+        "libraries",
+    ]

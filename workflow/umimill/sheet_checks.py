@@ -12,6 +12,8 @@ from umimill.sheets import Finding, Row, Table, clean, file_fault, show, span
 
 _ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
 _WRITTEN = ("results", "logs", "benchmarks")  # all that a run writes is in these
+# Rows of reads number the units and samples of their library in 16 bits, from 0.
+MOST_OF_LIBRARY = 1 << 16
 
 
 def check_units(table: Table) -> list[Finding]:
@@ -19,6 +21,7 @@ def check_units(table: Table) -> list[Finding]:
     rows, findings = _split_twins(table)
     findings += _spellings(rows)
     findings += _units_twice(rows)
+    findings += _too_many(table, "unit")
     findings += _files(rows)
     findings += _mates(table)
     return findings
@@ -39,6 +42,7 @@ def check_samples(
     rows, findings = _split_twins(table)
     findings += _spellings(rows)
     findings += _samples_twice(rows)
+    findings += _too_many(table, "sample")
     findings += _tags_twice(rows)
     findings += _layouts(table.rows, check_layout, check_row)
     return findings
@@ -125,6 +129,17 @@ def _units_twice(rows: Iterable[Row]) -> Iterator[Finding]:
         elif other is not row:
             text = f"unit {clean(unit)} of library {clean(library)} is already in {where}"
             yield row.number, f"{text}; rename one"
+
+
+def _too_many(table: Table, column: str) -> Iterator[Finding]:
+    for library, rows in _libraries(table).items():
+        names: set[str] = set()
+        for row in rows:
+            names.add(row.cells[column])
+            if len(names) > MOST_OF_LIBRARY:
+                text = f"library {clean(library)} has more than {MOST_OF_LIBRARY:,} {column}s"
+                yield row.number, f"{text}; split it into several libraries"
+                break
 
 
 def _samples_twice(rows: Iterable[Row]) -> Iterator[Finding]:
