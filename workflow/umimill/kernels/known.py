@@ -12,6 +12,7 @@ from umimill.kernels.bases import splitmix64
 U = np.uint64
 
 HASH_MULTIPLIER = U(0xD6E8FEB86659FD93)
+BITS_MULTIPLIER = U(0x9E3779B97F4A7C15)
 
 
 @inline_kernel
@@ -30,8 +31,14 @@ def hash_key(key: Any, seed: Any) -> Any:
 
 @inline_kernel
 def filter_bits(word: Any) -> Any:
-    """Return the two bits of a filter's word that stand for a key, from its hash."""
-    return (U(1) << ((word >> U(20)) & U(63))) | (U(1) << ((word >> U(26)) & U(63)))
+    """Return the four bits of a filter's word that stand for a key, from its hash."""
+    more = (word ^ (word >> U(32))) * BITS_MULTIPLIER
+    return (
+        (U(1) << (more >> U(58)))
+        | (U(1) << ((more >> U(52)) & U(63)))
+        | (U(1) << ((more >> U(46)) & U(63)))
+        | (U(1) << ((more >> U(40)) & U(63)))
+    )
 
 
 @inline_kernel
@@ -50,7 +57,7 @@ def mark_keys(families: Any, known: Any) -> None:
 
     Args:
         families: FAMILY[n].
-        known: u64[a power of two, >= 2]; two bits of one word a key are set.
+        known: u64[a power of two, >= 2]; four bits of one word a key are set.
     """
     shift = word_shift(known.size)
     for row in range(families.size):

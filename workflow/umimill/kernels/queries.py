@@ -53,6 +53,24 @@ class Choices(NamedTuple):
     places: Any
 
 
+class Wanted(NamedTuple):
+    """What the barcodes that one family asks for must be.
+
+    Attributes:
+        known: u64[*], filter of keys.
+        shift: of a hash, to get a word of it.
+        seed: of the hashes of its sample and lengths.
+        low: least key.
+        high: greatest key.
+    """
+
+    known: Any
+    shift: Any
+    seed: Any
+    low: Any
+    high: Any
+
+
 @inline_kernel
 def find_unsure(quality: Any, row: int, start: int, stop: int, misread: Any, places: Any) -> int:
     """List the least sure barcode positions of a family, the worst first.
@@ -274,24 +292,24 @@ def list_choices(asks: Any, number: int, model: EdgeModel, choices: Choices) -> 
 
 
 @inline_kernel
-def is_within(sample: Any, key: Any, span: Any) -> bool:
-    """Return whether (sample, key) is in a span, u64[2, 2]: first and last (sample, key) of it."""
-    sample = U(sample)
-    after = sample > span[0, 0] or (sample == span[0, 0] and key >= span[0, 1])
-    return after and (sample < span[1, 0] or (sample == span[1, 0] and key <= span[1, 1]))
+def wanted_of(ask: Any, known: Any, shift: Any, span: Any) -> Wanted:
+    """Return what an ask may ask for; see make_queries."""
+    sample = U(ask["sample"])
+    low = span[0, 1] if sample == span[0, 0] else U(0)
+    high = span[1, 1] if sample == span[1, 0] else ~U(0)
+    if sample < span[0, 0] or sample > span[1, 0]:
+        low, high = U(1), U(0)
+    return Wanted(known, shift, seed_of(ask), low, high)
 
 
 @inline_kernel
-def put_query(
-    ask: Any, key: Any, total: int, known: Any, span: Any, queries: Any, count: int
-) -> int:
+def put_query(ask: Any, key: Any, total: int, wanted: Wanted, queries: Any, count: int) -> int:
     """Add the query for a barcode if someone may have it; return the queries, -1 without room."""
-    if not is_within(ask["sample"], key, span):
+    if key < wanted.low or key > wanted.high:
         return count
-    shift_word = word_shift(known.size)
-    word = hash_key(key, seed_of(ask))
+    word = hash_key(key, wanted.seed)
     bits = filter_bits(word)
-    if known[word >> shift_word] & bits != bits:
+    if wanted.known[word >> wanted.shift] & bits != bits:
         return count
     if count == queries.size:
         return -1
@@ -315,13 +333,13 @@ def put_query(
 
 @inline_kernel
 def add_choices(
-    ask: Any, listed: int, choices: Choices, known: Any, span: Any, queries: Any, count: int
+    ask: Any, listed: int, choices: Choices, wanted: Wanted, queries: Any, count: int
 ) -> int:
     """Add the queries of an ask's choices with two changes or more; see put_query."""
     for code in range(listed):
         if choices.changes[code] < 2:
             continue
-        count = put_query(ask, choices.key[code], choices.total[code], known, span, queries, count)
+        count = put_query(ask, choices.key[code], choices.total[code], wanted, queries, count)
         if count < 0:
             break
     return count
@@ -329,7 +347,7 @@ def add_choices(
 
 @inline_kernel
 def add_pairs(
-    ask: Any, model: EdgeModel, places: Any, known: Any, span: Any, queries: Any, count: int
+    ask: Any, model: EdgeModel, places: Any, wanted: Wanted, queries: Any, count: int
 ) -> int:
     """Add the queries for barcodes that differ at two bases, not both of `places`."""
     sample = np.int64(ask["sample"])
@@ -358,7 +376,7 @@ def add_pairs(
                 change = (U(digits & 3) << U(62 - 2 * first)) | (
                     U(digits >> 2) << U(62 - 2 * second)
                 )
-                count = put_query(ask, ask["key"] ^ change, total, known, span, queries, count)
+                count = put_query(ask, ask["key"] ^ change, total, wanted, queries, count)
                 if count < 0:
                     return count
     return count
@@ -383,13 +401,17 @@ def make_queries(
         (ask to go on with, n at the end; queries).
     """
     count = 0
+    shift = word_shift(known.size)
     for number in range(start, asks.size):
         ask = asks[number]
+        wanted = wanted_of(ask, known, shift, span)
+        if wanted.low > wanted.high:
+            continue
         first = count
         listed = list_choices(asks, number, model, choices)
-        count = add_choices(ask, listed, choices, known, span, queries, first)
+        count = add_choices(ask, listed, choices, wanted, queries, first)
         if count >= 0:
-            count = add_pairs(ask, model, choices.places, known, span, queries, count)
+            count = add_pairs(ask, model, choices.places, wanted, queries, count)
         if count < 0:
             return number, first
     return asks.size, count
