@@ -10,6 +10,7 @@ from typing import Any
 from umimill.jit import kernel
 from umimill.kernels import (
     bases,
+    cell_list,
     consensus,
     drafts,
     families,
@@ -179,3 +180,8 @@ def compare_drafts(draft: Any, mask: Any, other: Any, other_mask: Any) -> Any:
 @kernel
 def are_compatible(draft: Any, mask: Any, other: Any, other_mask: Any) -> Any:
     return drafts.are_compatible(draft, mask, other, other_mask)
+
+
+@kernel
+def find_cell(listed: Any, cell: Any) -> int:
+    return cell_list.find_cell(listed, cell)

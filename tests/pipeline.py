@@ -23,18 +23,20 @@ from umimill import link as link_module
 from umimill import move as move_module
 from umimill import settle as settle_module
 from umimill.assemble import Settings, Sources, assemble
+from umimill.cell_list import list_cells
 from umimill.cells import Filter
-from umimill.checkout import RECORD_BLOCK, Part, checkout
+from umimill.checkout import RECORD_BLOCK, Aside, Part, checkout
 from umimill.files import write_json
 from umimill.gather import gather, gather_unmatched
 from umimill.index import Fragments, index
-from umimill.layout import tiled_samples
+from umimill.layout import sample_layouts, tiled_samples
 from umimill.library_tables import LibrarySettings
 from umimill.link import link
 from umimill.metrics import Meter
 from umimill.model import model
 from umimill.move import move
 from umimill.names import SAMPLES_FOLDER, fastq_files, sample_runs, table_files, unmatched_files
+from umimill.place import place
 from umimill.plan import plan
 from umimill.probe import probe
 from umimill.route import route
@@ -56,6 +58,7 @@ class Library:
         units: files of each unit, one or two.
         name: the library.
         minimum_reads, minimum_umi_quality, floor, method, minimum_posterior: as in the config.
+        cell_list: file of cell barcodes, or None.
     """
 
     layouts: Sequence[tuple[str, str, str | None]]
@@ -68,6 +71,7 @@ class Library:
     minimum_posterior: float = 0.5
     suspects: bool = False
     placement: str = "auto"
+    cell_list: Path | None = None
 
     @property
     def paired(self) -> bool:
@@ -220,7 +224,10 @@ class _Stages:
         return sorted(self.library.units.items())
 
     def checkout(self, probes: Mapping[str, Path]) -> tuple[list[Path], list[Path]]:
+        """Return the rows of all parts, those of place among them, and the unmatched."""
         knobs, rows, unmatched = self.knobs, [], []
+        asides: list[Aside] = []
+        cells = self.cells() if self.library.cell_list else None
         for number, (unit, reads) in enumerate(self.units()):
             for part in range(knobs.parts):
                 name = f"{part + 1}-of-{knobs.parts}"
@@ -228,6 +235,8 @@ class _Stages:
                 rows.append(home / f"{name}.rows")
                 if knobs.unmatched:
                     unmatched.append(home / f"{name}.unmatched")
+                if cells:
+                    asides.append(Aside(cells, home / f"{name}.unplaced"))
                 meter = self.meter("checkout", knobs.threads, unit=unit, part=name)
                 checkout(
                     reads,
@@ -239,10 +248,36 @@ class _Stages:
                     meter,
                     minimum_umi_quality=self.library.minimum_umi_quality,
                     unmatched=unmatched[-1] if unmatched else None,
+                    aside=asides[-1] if asides else None,
                     staging_bytes=knobs.staging_bytes,
                 )
                 self.done(meter, "match")
+        if cells:
+            rows.append(self.place(cells, [aside.unplaced for aside in asides]))
         return rows, unmatched
+
+    def cells(self) -> Path:
+        assert self.library.cell_list
+        output = self.path("cells", f"{self.library.name}.cells")
+        _, layouts = sample_layouts(self.library.layouts)
+        meter = self.meter("cells")
+        list_cells(self.library.cell_list, layouts[0].cell_length, output, meter)
+        self.done(meter, "decode")
+        return output
+
+    def place(self, cells: Path, unplaced: Sequence[Path]) -> Path:
+        output = self.path("place", f"{self.library.name}.rows")
+        meter = self.meter("place")
+        place(
+            unplaced,
+            cells,
+            output,
+            meter,
+            staging_bytes=self.knobs.staging_bytes,
+            batch_bytes=self.knobs.tally_bytes,
+        )
+        self.done(meter, "match")
+        return output
 
     def plan(self, rows: Sequence[Path]) -> Path:
         output = self.path("plan", self.library.name, f"of-{self.knobs.buckets}.plan")
@@ -391,6 +426,7 @@ class _Stages:
                 method=library.method,
                 minimum_posterior=library.minimum_posterior,
                 suspects=library.suspects,
+                cell_list=str(library.cell_list) if library.cell_list else None,
             ),
             meter,
         )

@@ -95,7 +95,7 @@ def checkout(
         staging.hot["n_mask"] = 7
         staging.barcode_quality[:] = 99
         staging.cold[:] = 0xDEADBEEFDEADBEEF
-    rules = cut_kernels.Rules(LETTERS, complements(), minimum, 3, int(partial))
+    rules = cut_kernels.Rules(LETTERS, complements(), minimum, 3, int(partial), 0)
     first, second = (laid_out([pair[mate] for pair in pairs]) for mate in range(2))
     mates = Mates(*first, *(second if paired else first), int(paired))
     result = Outcome([], [], np.zeros((patterns.samples, VERDICTS), np.int64), [], set())

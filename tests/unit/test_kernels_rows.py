@@ -128,7 +128,7 @@ def test_index_of_leaves(rows: list[Template], widths: list[int], bits: int) -> 
         sizes[leaf][1] += int(wrapped.cold_words(*lengths, row.flags, bits))
     hot, *_ = staged(rows, WIDTH)
     before = [np.full(leaves.count + 1, -1, np.int64) for _ in range(2)]
-    kernels.count_leaves(hot, len(rows), bits, leaves.bases, leaves.shifts, *before)
+    kernels.count_leaves(hot, np.arange(len(rows)), bits, leaves.bases, leaves.shifts, *before)
     for column, found in enumerate(before):
         assert found[0] == 0
         assert np.diff(found).tolist() == [size[column] for size in sizes]
@@ -148,7 +148,7 @@ def test_leaves_of_keys(width: int) -> None:
 def test_sum_of_bases(rows: list[Template]) -> None:
     hot, *_ = staged(rows, WIDTH)
     bases = np.ones(2, np.int64)
-    kernels.sum_bases(hot, len(rows), bases)
+    kernels.sum_bases(hot, np.arange(len(rows)), bases)
     assert (bases - 1).tolist() == [
         sum(len("".join(row.payload)) for row in rows if row.sample == sample)
         for sample in range(2)

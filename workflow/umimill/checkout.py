@@ -16,17 +16,20 @@ import numpy as np
 
 from umimill.bgzf import compress_records
 from umimill.blockfile import BlockWriter
+from umimill.cell_list import list_bytes, read_cell_list
 from umimill.errors import FastqError, UmimillError
 from umimill.fastq import TemplateChunk, read_ahead, read_templates
 from umimill.files import read_json
 from umimill.kernels import cut
 from umimill.kernels import match as verdicts
+from umimill.kernels.cell_list import CellList
 from umimill.kernels.fastq import copy_records
 from umimill.kernels.match import Foreign
 from umimill.layout import leaf_widths, sample_layouts
 from umimill.matching import Matcher
 from umimill.metrics import Meter
 from umimill.partition import MOST_RECORDS, Leaves, PartitionWriter, Staging
+from umimill.unplaced import SplitWriter
 
 RECORD_BLOCK = 8192
 LIBRARY_LINES = {"unmatched": verdicts.UNMATCHED, "ambiguous": verdicts.AMBIGUOUS}
@@ -38,6 +41,8 @@ SAMPLE_LINES = {
     "partial": verdicts.PARTIAL,
     "assigned": verdicts.ASSIGNED,
 }
+# With a list of cells: rows whose cell is not on it, which go to place.
+UNPLACED = "unplaced"
 COUNTERS = {
     "flipped": cut.FLIPPED,
     "unknown_in_barcode": cut.UNKNOWN_IN_BARCODE,
@@ -79,6 +84,19 @@ class Part:
             start = stop
 
 
+@dataclass(frozen=True)
+class Aside:
+    """A library whose cells are on a list.
+
+    Attributes:
+        cells: the list, from cells.
+        unplaced: partition file to write, of the rows whose cell is not on it.
+    """
+
+    cells: Path
+    unplaced: Path
+
+
 def checkout(
     reads: Sequence[Path],
     layouts: Sequence[Sequence[str | None]],
@@ -91,6 +109,7 @@ def checkout(
     minimum_umi_quality: int = 0,
     partial: Path | None = None,
     unmatched: Path | None = None,
+    aside: Aside | None = None,
     staging_bytes: int | None = None,
 ) -> None:
     """Partition one part of a unit.
@@ -107,6 +126,7 @@ def checkout(
         partial: partition file for the rows whose barcode was not fully read, or None to count
             these as unresolved.
         unmatched: file for the templates that no layout matched, or None.
+        aside: what becomes of rows whose cell is not on a list, or None.
         staging_bytes: memory for the rows of a flush; None takes it from the budget.
 
     Raises:
@@ -116,20 +136,23 @@ def checkout(
     if part.index == 0:
         check_distinct(reads[0], unit, probes)
     probe = read_json(probes[unit])
-    samples, rows = sample_layouts(layouts)
+    samples, layout_rows = sample_layouts(layouts)
     foreign = Foreign(probe["foreign_prior"], np.array(probe["base_scores"], np.int64))
     matcher = Matcher(
-        rows,
+        layout_rows,
         len(samples),
         foreign,
         probe["quality_offset"],
         minimum_umi_quality=minimum_umi_quality,
         unit=part.unit,
         partial=partial is not None,
+        unknown_cell_bases=0 if aside is None else 1,
     )
-    leaves = Leaves(leaf_widths(rows, len(samples)))
+    leaves = Leaves(leaf_widths(layout_rows, len(samples)))
+    listed = _read_list(aside, meter)
     if staging_bytes is None:
-        staging_bytes = min(int(meter.budget_bytes * STAGING_SHARE), MOST_STAGING_BYTES)
+        budget = meter.budget_bytes - meter.umi_memory_bytes
+        staging_bytes = min(max(0, int(budget * STAGING_SHARE)), MOST_STAGING_BYTES)
     longest = sum(probe["longest"])
     row_bytes = longest + longest // 4 + 24
     widths = matcher.barcode_width, matcher.barcode_width + 1
@@ -138,11 +161,11 @@ def checkout(
     header = {"samples": list(samples), "unit": unit, "part": part.index, "parts": part.count}
     options = {"quality_offset": probe["quality_offset"]}
     with ExitStack() as stack:
-        writers = [
-            stack.enter_context(PartitionWriter(path, leaves, width))
-            for path, width in zip((output, partial), widths, strict=True)
-            if path is not None
-        ]
+        rows = _open_writer(output, aside, leaves, widths[0], listed)
+        stack.push(rows)
+        writers = [rows]
+        if partial is not None:
+            writers.append(stack.enter_context(PartitionWriter(partial, leaves, widths[1])))
         refused = stack.enter_context(
             UnmatchedWriter(unmatched, len(reads), probe["quality_offset"])
         )
@@ -157,12 +180,39 @@ def checkout(
             writer.finish(header)
         refused.finish()
         meter.written_bytes = sum(writer.written_bytes for writer in writers)
+    _count_aside(writers[0], matcher, samples, meter)
     for line, verdict in LIBRARY_LINES.items():
         meter.count(None, line, int(matcher.ledger[:, verdict].sum()))
     for number, sample in enumerate(samples):
         for line, verdict in SAMPLE_LINES.items():
             meter.count(sample, line, int(matcher.ledger[number, verdict]))
     meter.counters.update({name: int(matcher.counters[place]) for name, place in COUNTERS.items()})
+
+
+def _read_list(aside: Aside | None, meter: Meter) -> CellList | None:
+    if aside is None:
+        return None
+    listed = read_cell_list(aside.cells)
+    meter.umi_memory_bytes = list_bytes(listed)
+    return listed
+
+
+def _count_aside(
+    writer: PartitionWriter | SplitWriter, matcher: Matcher, samples: Sequence[str], meter: Meter
+) -> None:
+    """Count what the matcher assigned and the writer set aside as set aside."""
+    if isinstance(writer, SplitWriter):
+        matcher.ledger[:, verdicts.ASSIGNED] -= writer.set_aside
+        for sample, rows in zip(samples, writer.set_aside.tolist(), strict=True):
+            meter.count(sample, UNPLACED, rows)
+
+
+def _open_writer(
+    output: Path, aside: Aside | None, leaves: Leaves, width: int, listed: CellList | None
+) -> PartitionWriter | SplitWriter:
+    if aside is None or listed is None:
+        return PartitionWriter(output, leaves, width)
+    return SplitWriter(output, aside.unplaced, leaves, width, listed)
 
 
 def check_distinct(reads: Path, unit: str, probes: Mapping[str, Path]) -> None:
@@ -216,7 +266,7 @@ def _stage_range(
     start: int,
     stop: int,
     stagings: Sequence[Staging],
-    writers: Sequence[PartitionWriter],
+    writers: Sequence[PartitionWriter | SplitWriter],
     meter: Meter,
 ) -> np.ndarray[Any, np.dtype[np.int32]]:
     """Stage a range, flushing as often as it takes; return the verdicts of the range."""
@@ -234,7 +284,7 @@ def _stage_range(
     return matches[start:stop, verdicts.VERDICT]
 
 
-def _flush(writer: PartitionWriter, staging: Staging, meter: Meter) -> None:
+def _flush(writer: PartitionWriter | SplitWriter, staging: Staging, meter: Meter) -> None:
     with meter.clock("write"):
         meter.counters["flushes"] = meter.counters.get("flushes", 0) + int(staging.fill[0] > 0)
         writer.flush(staging)

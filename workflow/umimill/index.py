@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from umimill.blockfile import BlockFile
-from umimill.checkout import LIBRARY_LINES, SAMPLE_LINES
+from umimill.checkout import LIBRARY_LINES, SAMPLE_LINES, UNPLACED
 from umimill.errors import UmimillError
 from umimill.files import read_json, write_json
 from umimill.fragments import LEFT_LINES
@@ -26,6 +26,7 @@ from umimill.plan import Plan, read_plan
 from umimill.refine_tables import RefineSums
 from umimill.route import read_routes
 
+PLACE_LINES = ("placed", "off_list")
 ASSEMBLE_LINES = ("voted", *LEFT_LINES)
 FRAGMENT_START = 8  # behind the head of a block file
 
@@ -208,13 +209,19 @@ def check_books(plan: Plan, jobs: Sequence[Mapping[str, Any]]) -> list[list[Any]
         UmimillError: naming stage, sample and both numbers.
     """
     # Of a job that is missing, each line is 0.
-    stages = ("checkout", "tally", "settle", "assemble")
-    checkout, tally, settle, assemble = (Counter(sum_ledger(jobs, stage)) for stage in stages)
+    stages = ("checkout", "place", "tally", "settle", "assemble")
+    checkout, place, tally, settle, assemble = (
+        Counter(sum_ledger(jobs, stage)) for stage in stages
+    )
+    places = any(job["stage"] == "place" for job in jobs)
     templates = sum(int(job["reads"]) for job in jobs if job["stage"] == "checkout")
     _close("checkout", "all lines", sum(checkout.values()), "templates read", templates)
     for number, sample in enumerate(plan.samples):
-        assigned = checkout[sample, "assigned"]
         name = f"sample {sample}"
+        aside = checkout[sample, UNPLACED]
+        decided = sum(place[sample, line] for line in PLACE_LINES)
+        _close(name, "reads placed or not", decided, "set aside for place", aside)
+        assigned = checkout[sample, "assigned"] + place[sample, "placed"]
         _close(name, "rows of the partition", int(plan.rows[number]), "assigned", assigned)
         _close(name, "reads in families", tally[sample, "families"], "assigned", assigned)
         settled = settle[sample, "kept"] + settle[sample, "corrected"]
@@ -225,7 +232,10 @@ def check_books(plan: Plan, jobs: Sequence[Mapping[str, Any]]) -> list[list[Any]
         ["checkout", None, line, checkout[None, line]] for line in LIBRARY_LINES
     ]
     for sample in plan.samples:
-        rows += [["checkout", sample, line, checkout[sample, line]] for line in SAMPLE_LINES]
+        lines = (*SAMPLE_LINES, UNPLACED) if places else SAMPLE_LINES
+        rows += [["checkout", sample, line, checkout[sample, line]] for line in lines]
+        if places:
+            rows += [["place", sample, line, place[sample, line]] for line in PLACE_LINES]
         rows.append(["tally", sample, "families", tally[sample, "families"]])
         rows += [["settle", sample, line, settle[sample, line]] for line in ("kept", "corrected")]
         rows += [["assemble", sample, line, assemble[sample, line]] for line in ASSEMBLE_LINES]
@@ -258,7 +268,7 @@ def check_outcomes(
                 "reads of families kept",
                 sum(reads for _, reads in kept),
                 "assigned",
-                lines["checkout", sample, "assigned"],
+                assigned_reads(ledger, sample),
             ),
             (
                 "reads of families corrected",
@@ -268,6 +278,15 @@ def check_outcomes(
             ),
         ):
             _close(f"sample {sample}", first_name, first, second_name, second)
+
+
+def assigned_reads(ledger: Sequence[Sequence[Any]], sample: str) -> int:
+    """Return the reads of a sample that went on: assigned by checkout, or placed."""
+    return sum(
+        templates
+        for stage, name, line, templates in ledger
+        if name == sample and (stage, line) in (("checkout", "assigned"), ("place", "placed"))
+    )
 
 
 def _close(where: str, first_name: str, first: int, second_name: str, second: int) -> None:

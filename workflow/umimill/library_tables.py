@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -45,6 +46,7 @@ class LibrarySettings:
         minimum_reads: molecules of fewer reads get no record.
         method, minimum_posterior: how barcodes with errors are found.
         suspects: whether families that are taken for no molecule get a record.
+        cell_list: file of its cell barcodes, or None.
     """
 
     library: str
@@ -59,6 +61,7 @@ class LibrarySettings:
     method: str = "posterior"
     minimum_posterior: float = 0.5
     suspects: bool = False
+    cell_list: str | None = None
 
 
 def write_library_tables(index: Mapping[str, Any], settings: LibrarySettings, folder: Path) -> None:
@@ -79,11 +82,10 @@ def write_library_tables(index: Mapping[str, Any], settings: LibrarySettings, fo
         ),
     )
     names = [entry["sample"] for entry in index["samples"]]
-    reads = {
-        sample: templates
-        for stage, sample, line, templates in index["ledger"]
-        if (stage, line) == ("checkout", "assigned")
-    }
+    reads: Counter[str] = Counter()
+    for stage, sample, line, templates in index["ledger"]:
+        if (stage, line) in (("checkout", "assigned"), ("place", "placed")):
+            reads[sample] += templates
     tables.write_tsv(
         folder / "sizes.tsv",
         tables.SAMPLE_SIZES,
@@ -100,7 +102,7 @@ def write_library_tables(index: Mapping[str, Any], settings: LibrarySettings, fo
             (
                 library,
                 entry["sample"],
-                reads.get(entry["sample"], 0),
+                reads[entry["sample"]],
                 *sample_summary(sizes, entry, totals, settings.minimum_reads),
             )
             for entry, sizes, totals in zip(
@@ -277,6 +279,7 @@ def provenance(index: Mapping[str, Any], settings: LibrarySettings) -> dict[str,
         "refine_method": settings.method,
         "min_posterior": settings.minimum_posterior,
         "suspects": settings.suspects,
+        "cell_list": settings.cell_list,
         "expected_chance_matches": {
             sample: chance
             for sample, chance in zip(samples, chances, strict=True)

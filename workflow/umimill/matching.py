@@ -49,6 +49,7 @@ class Matcher:
         minimum_umi_quality: see kernels.checkout.Rules.
         unit: number of the unit.
         partial: whether to stage rows whose barcode was not fully read.
+        unknown_cell_bases: how many bases of a cell may be unknown.
 
     Attributes:
         barcode_width: bases of the longest barcode.
@@ -66,6 +67,7 @@ class Matcher:
         minimum_umi_quality: int = 0,
         unit: int = 0,
         partial: bool = False,
+        unknown_cell_bases: int = 0,
     ) -> None:
         self.patterns = compile_patterns(rows, samples)
         self.barcode_width = max(row.cell_length + row.umi_length for row in rows)
@@ -76,6 +78,7 @@ class Matcher:
             minimum_umi_quality,
             unit,
             int(partial),
+            unknown_cell_bases,
         )
         self._table = table_of(self.patterns)
         self._row_scores = np.zeros(len(rows), np.int64)

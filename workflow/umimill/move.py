@@ -36,6 +36,19 @@ MOST_STAGING_BYTES = 32_000_000
 Array = npt.NDArray[Any]
 
 
+def staged_arrays(staging: Staging) -> kernels.Staged:
+    """Return the arrays of a staging that has room for moved rows."""
+    return kernels.Staged(
+        staging.hot,
+        staging.moved,
+        staging.barcode_quality,
+        staging.starts,
+        staging.cold,
+        staging.fill,
+        staging.seen,
+    )
+
+
 class Outbox:
     """Takes rows of corrected families, and writes them sorted by their new keys.
 
@@ -70,7 +83,7 @@ class Outbox:
                 row,
                 settled.fates,
                 family_of,
-                self._staged(),
+                staged_arrays(self._staging),
                 scratch,
                 self.hash_sums,
             )
@@ -88,20 +101,7 @@ class Outbox:
 
     def _make_room(self, row: Any) -> None:
         self._writer.flush(self._staging)
-        words = 4 + (int(row["length_1"]) + int(row["length_2"])) // 4
-        self._staging.reserve(2 * words + 8)
-
-    def _staged(self) -> kernels.Staged:
-        staging = self._staging
-        return kernels.Staged(
-            staging.hot,
-            staging.moved,
-            staging.barcode_quality,
-            staging.starts,
-            staging.cold,
-            staging.fill,
-            staging.seen,
-        )
+        self._staging.reserve_row(int(row["length_1"]) + int(row["length_2"]))
 
 
 @dataclass(frozen=True)

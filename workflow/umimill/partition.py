@@ -119,6 +119,10 @@ class Staging:
         if self.cold.size < words:
             self.cold = np.zeros(words, np.uint64)
 
+    def reserve_row(self, bases: int) -> None:
+        """Make room for a row of so many payload bases; only while it is empty."""
+        self.reserve(2 * (4 + bases // 4) + 8)
+
     def clear(self) -> None:
         """Forget all rows."""
         self.fill[:] = 0
@@ -156,18 +160,33 @@ class PartitionWriter:
         """Bytes so far."""
         return self._writer.offset
 
+    @property
+    def samples(self) -> int:
+        """Samples of the library."""
+        return len(self._leaves.widths)
+
     def flush(self, staging: Staging) -> None:
         """Sort, encode and append the staged rows, then clear the staging."""
-        count = int(staging.fill[0])
+        if staging.fill[0]:
+            self.write(staging, sorted_order(staging.hot, int(staging.fill[0])))
+        staging.clear()
+
+    def write(self, staging: Staging, order: Array) -> None:
+        """Encode and append staged rows as one flush.
+
+        Args:
+            staging: rows in memory.
+            order: i64[n], those to write, sorted.
+        """
+        count = order.size
         if count == 0:
             return
-        order = sorted_order(staging.hot, count)
         levels, quality_bits = _quality_levels(staging.seen)
         row_before = np.zeros(self._leaves.count + 1, np.int64)
         word_before = np.zeros(self._leaves.count + 1, np.int64)
         kernels.count_leaves(
             staging.hot,
-            count,
+            order,
             quality_bits,
             self._leaves.bases,
             self._leaves.shifts,
@@ -183,8 +202,7 @@ class PartitionWriter:
         self._row_before.append(row_before)
         self._word_before.append(word_before)
         self._rows += np.diff(row_before[self._leaves.bases])
-        kernels.sum_bases(staging.hot, count, self._bases)
-        staging.clear()
+        kernels.sum_bases(staging.hot, order, self._bases)
 
     def _append_hot(self, staging: Staging, order: Array, entry: Array) -> None:
         count = order.size
@@ -207,7 +225,8 @@ class PartitionWriter:
 
     def _append_cold(self, staging: Staging, order: Array, entry: Array) -> None:
         count = order.size
-        longest = int((staging.hot["length_1"][:count] + staging.hot["length_2"][:count]).max())
+        staged = staging.hot[: int(staging.fill[0])]
+        longest = int((staged["length_1"] + staged["length_2"]).max())
         row_words = 4 + longest // 4 + longest // 32
         step = max(1, min(ENCODE_ROWS, (1 << 19) // row_words))
         cold = np.zeros(step * row_words, np.uint64)
@@ -229,6 +248,10 @@ class PartitionWriter:
                 self._hash_sums,
             )
             self._writer.append(cold[:words])
+
+    def add(self, name: str, array: Array) -> None:
+        """Add an array of another kind to the file."""
+        self._writer.add(name, array)
 
     def finish(self, header: dict[str, Any]) -> None:
         """Write the index and give the file its name."""
@@ -348,6 +371,10 @@ class PartitionFile:
             size += leaf_rows * (HOT.itemsize + self.barcode_width)
             size += 8 * np.diff(self._index("word_before", number))
         return rows, size
+
+    def read(self, name: str) -> Array:
+        """Return an array of another kind."""
+        return self._blocks.read(name)
 
     def _index(self, name: str, flush: int) -> Array:
         row: Array = self._blocks.read(name, flush, flush + 1)[0]

@@ -50,6 +50,7 @@ class Rules(NamedTuple):
         minimum_umi_quality: templates with a UMI base below it are set aside.
         unit: number of the unit in the library.
         partial: 1 where rows are kept whose barcode was not fully read.
+        unknown_cell_bases: how many bases of a cell may be unknown.
     """
 
     letters: Any
@@ -57,6 +58,7 @@ class Rules(NamedTuple):
     minimum_umi_quality: int
     unit: int
     partial: int
+    unknown_cell_bases: int
 
 
 class Rows(NamedTuple):
@@ -229,6 +231,12 @@ def may_be_placed(table: Table, row: int, unknown: Any, shift: int) -> bool:
 
 
 @merged_kernel
+def may_be_filled(unknown: Any, cell_length: int, most: int) -> bool:
+    """Return whether all unknown bases are the cell's, and no more than may be."""
+    return unknown >> U(cell_length) == U(0) and count_bits(unknown) <= most
+
+
+@merged_kernel
 def stage_row(
     table: Table,
     match: Match,
@@ -285,10 +293,12 @@ def stage_row(
     if length_1 + length_2 == 0:
         return EMPTY_PAYLOAD
     if unknown != U(0) or shift != 0:
-        if rules.partial == 0 or not may_be_placed(table, row, unknown, shift):
-            return UNRESOLVED
-        if partial == 0:
-            return PARTIAL
+        cell_length = table.rows[row, CELL_LENGTH]
+        if shift != 0 or not may_be_filled(unknown, cell_length, rules.unknown_cell_bases):
+            if rules.partial == 0 or not may_be_placed(table, row, unknown, shift):
+                return UNRESOLVED
+            if partial == 0:
+                return PARTIAL
     words_1 = (length_1 + 31) >> 5
     quality_at = at + words_1 + ((length_2 + 31) >> 5)
     quality_at_2 = quality_at + ((length_1 + 7) >> 3)

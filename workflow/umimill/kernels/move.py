@@ -67,31 +67,53 @@ def widen_qualities(
 
 
 @inline_kernel
+def row_hash(batch: Batch, row: int) -> Any:
+    """Return the hash of a row as it is in its file."""
+    source = batch.hot[row]
+    first = batch.starts[row]
+    stop = first + cold_words(
+        np.int64(source["length_1"]),
+        np.int64(source["length_2"]),
+        np.int64(source["flags"]),
+        batch.bits[batch.runs[row]],
+    )
+    return hash_words(hash_hot(batch.hot, row, batch.barcode_quality), batch.cold, first, stop)
+
+
+@inline_kernel
+def has_room(source: Any, staging: Staged) -> bool:
+    """Return whether a row fits into the staging."""
+    words = cold_words(
+        np.int64(source["length_1"]), np.int64(source["length_2"]), np.int64(source["flags"]), 8
+    )
+    return staging.fill[0] < staging.hot.size and staging.fill[1] + words + 8 <= staging.cold.size
+
+
+@inline_kernel
 def stage_row(
     batch: Batch,
     row: int,
-    fate: Any,
+    key: Any,
+    family: Any,
     staging: Staged,
     scratch: Any,
     hash_sums: Any,
 ) -> None:
-    """Copy a row to the staging under its root's key; the caller made sure that it fits."""
+    """Copy a row to the staging under another key; the caller made sure that it fits."""
     source = batch.hot[row]
     run = batch.runs[row]
     length_1 = np.int64(source["length_1"])
     length_2 = np.int64(source["length_2"])
     first = batch.starts[row]
     stop = first + cold_words(length_1, length_2, np.int64(source["flags"]), batch.bits[run])
-    hash_sums[source["sample"]] += hash_words(
-        hash_hot(batch.hot, row, batch.barcode_quality), batch.cold, first, stop
-    )
+    hash_sums[source["sample"]] += row_hash(batch, row)
     place = staging.fill[0]
     at = staging.fill[1]
     staging.hot[place] = source
-    staging.hot[place]["key"] = fate["root_key"]
+    staging.hot[place]["key"] = key
     staging.moved[place]["original_key"] = source["key"]
-    staging.moved[place]["family"] = fate["root_family"]
-    differs = U(source["key"]) ^ U(fate["root_key"])
+    staging.moved[place]["family"] = family
+    differs = U(source["key"]) ^ U(key)
     for position in range(batch.barcode_quality.shape[1]):
         # A base that was not read so says nothing for the barcode that it is corrected to.
         read = (differs >> U(62 - 2 * (position))) & U(3) == U(0)
@@ -147,11 +169,7 @@ def stage_moved(
         fate = fates[family_of[row]]
         if fate["moved"] == 0:
             continue
-        source = batch.hot[row]
-        words = cold_words(
-            np.int64(source["length_1"]), np.int64(source["length_2"]), np.int64(source["flags"]), 8
-        )
-        if staging.fill[0] == staging.hot.size or staging.fill[1] + words + 8 > staging.cold.size:
+        if not has_room(batch.hot[row], staging):
             return row
-        stage_row(batch, row, fate, staging, scratch, hash_sums)
+        stage_row(batch, row, fate["root_key"], fate["root_family"], staging, scratch, hash_sums)
     return batch.hot.size

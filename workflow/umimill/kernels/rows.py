@@ -211,7 +211,7 @@ def gather_hot(
 @kernel
 def count_leaves(
     hot: Any,
-    count: int,
+    order: Any,
     quality_bits: int,
     leaf_base: Any,
     leaf_shift: Any,
@@ -221,8 +221,8 @@ def count_leaves(
     """Fill the index of a flush: rows and cold words before each leaf.
 
     Args:
-        hot: HOT[>= count], in any order.
-        count: rows.
+        hot: HOT[*].
+        order: i64[n], the rows of the flush.
         quality_bits: 2 or 8.
         leaf_base: i64[S], first leaf of each sample.
         leaf_shift: u64[S], 64 - 2 w of each sample.
@@ -231,8 +231,8 @@ def count_leaves(
     """
     row_before[:] = 0
     word_before[:] = 0
-    for index in range(count):
-        entry = hot[index]
+    for index in range(order.size):
+        entry = hot[order[index]]
         sample = entry["sample"]
         leaf = leaf_of(U(entry["key"]), leaf_base[sample], leaf_shift[sample])
         row_before[leaf + 1] += 1
@@ -355,7 +355,8 @@ def squeeze_qualities(
 
 
 @kernel
-def sum_bases(hot: Any, count: int, bases: Any) -> None:
-    """Add the payload bases of rows to bases, i64[S]."""
-    for row in range(count):
+def sum_bases(hot: Any, order: Any, bases: Any) -> None:
+    """Add the payload bases of the rows in order, i64[n], to bases, i64[S]."""
+    for index in range(order.size):
+        row = order[index]
         bases[hot[row]["sample"]] += np.int64(hot[row]["length_1"]) + np.int64(hot[row]["length_2"])
