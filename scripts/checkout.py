@@ -2,13 +2,14 @@
 
 from pathlib import Path
 
-from umimill.checkout import Part, checkout
+from umimill.checkout import Aside, Part, checkout
 from umimill.job import run_job, split_item
 
 unit = snakemake.wildcards.unit
 units = snakemake.params.units
 number, count = split_item(snakemake.wildcards.part)
 unmatched = snakemake.output.get("unmatched")
+unplaced = snakemake.output.get("unplaced")
 with run_job(snakemake, "checkout", "match", unit=unit, part=snakemake.wildcards.part) as meter:
     checkout(
         [Path(path) for path in snakemake.input.reads],
@@ -20,4 +21,5 @@ with run_job(snakemake, "checkout", "match", unit=unit, part=snakemake.wildcards
         meter,
         minimum_umi_quality=snakemake.params.minimum_umi_quality,
         unmatched=Path(unmatched) if unmatched else None,
+        aside=Aside(Path(snakemake.input.cells), Path(unplaced)) if unplaced else None,
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -40,6 +41,7 @@ def make_cells(
     off_list: float = 0.02,
     error: float = 0.005,
     seed: int = 1,
+    tags: Sequence[str] = ("",),
 ) -> Cells:
     """Simulate reads: molecules of `used` cells, of which some have few; errors by quality.
 
@@ -51,6 +53,7 @@ def make_cells(
         off_list: share of reads with random cells; half as many are of one cell on no list.
         error: mean error of a base.
         seed: of the random numbers.
+        tags: bases in front of the cell, in turn.
     """
     rng = np.random.default_rng(seed)
     barcodes = np.unique(rng.integers(0, 4, (listed, CELL)), axis=0)
@@ -74,11 +77,14 @@ def make_cells(
     observed = np.where(wrong, (cells + rng.integers(1, 4, cells.shape)) & 3, cells)
     umi = rng.integers(0, 4, (500, UMI))[rng.integers(0, 500, reads)]
     body = rng.integers(0, 4, (50, PAYLOAD))[rng.integers(0, 50, reads)]
-    text = LETTERS[np.concatenate([observed, umi, body], axis=1)]
+    front = np.array([["ACGT".index(base) for base in tag] for tag in tags], np.int64)
+    front = front.reshape(len(tags), -1)[np.arange(reads) % len(tags)]
+    text = LETTERS[np.concatenate([front, observed, umi, body], axis=1)]
     unknown = rng.random((reads, CELL)) < 0.004
-    text[:, :CELL][unknown] = ord("N")
+    span = slice(front.shape[1], front.shape[1] + CELL)
+    text[:, span][unknown] = ord("N")
     phred = np.full(text.shape, 37)
-    phred[:, :CELL] = np.where(unknown, 2, quality)
+    phred[:, span] = np.where(unknown, 2, quality)
     folder.mkdir(parents=True, exist_ok=True)
     units = {}
     half = reads // 2
@@ -98,6 +104,6 @@ def make_cells(
         path,
         units,
         [LETTERS[row].tobytes().decode() for row in cells],
-        [row.tobytes().decode() for row in text[:, :CELL]],
+        [row.tobytes().decode() for row in text[:, span]],
         listed_cell,
     )

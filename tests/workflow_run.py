@@ -36,8 +36,10 @@ STAGES = (
     "gather",
     "report",
 )
+# Stages of a library whose cell barcodes are on a list.
+LISTED_STAGES = ("probe", "cells", "checkout", "place", *STAGES[2:])
 UNITS = ("library", "unit", "read1", "read2")
-SAMPLES = ("library", "sample", "layout", "layout_read2")
+SAMPLES = ("library", "sample", "layout", "layout_read2", "cell_list")
 
 Bytes = npt.NDArray[np.uint8]
 # Layouts of read 1 and, where there is one, of read 2.

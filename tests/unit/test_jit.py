@@ -312,6 +312,20 @@ def run_stages(folder: Path, name: str) -> None:
     assert runs[1].total("tally", "streamed") > 0
 
 
+def run_listed(folder: Path) -> None:
+    """Run all stages of a library with a list of cells."""
+    from cell_fixture import CELL, UMI, make_cells
+    from pipeline import Knobs, Library, run_pipeline
+
+    cells = make_cells(folder / "reads", reads=1500)
+    layout = "^" + "X" * CELL + "N" * UMI
+    library = Library((("S1", layout, None),), cells.units, cell_list=cells.cell_list)
+    for number, size in enumerate((None, 1)):
+        run_pipeline(
+            library, folder / str(number), Knobs(parts=2, staging_bytes=size, tally_bytes=size)
+        )
+
+
 STAGES = """
 import json, sys
 from pathlib import Path
@@ -321,6 +335,7 @@ for name in test_jit.LAYOUTS:
     folder = Path(sys.argv[1]) / name
     folder.mkdir()
     test_jit.run_stages(folder, name)
+test_jit.run_listed(Path(sys.argv[1]))
 print(json.dumps(test_jit.kernel_signatures()))
 """
 

@@ -19,6 +19,7 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
+import cell_fixture
 import sameness_fixture
 from pipeline import Knobs, Library, Run, run_pipeline
 from sameness_fixture import (
@@ -30,7 +31,7 @@ from sameness_fixture import (
     covering,
     rows_from_elsewhere,
 )
-from umimill import cells, gather, tables
+from umimill import cells, gather, place, tables
 from umimill.blockfile import BlockWriter
 
 # Fixtures.
@@ -224,3 +225,54 @@ def test_three_row_groups_of_the_real_size_are_cut_alike(tmp_path: Path) -> None
     groups = [file.metadata.row_group(group).num_rows for group in range(file.num_row_groups)]
     assert groups == [1 << 17, 1 << 17, 4321]
     assert len(set(written)) == 1
+
+
+CELL_KNOBS = (
+    Knobs(buckets=3, parts=2, staging_bytes=100_000, record_block=BLOCK),
+    Knobs(buckets=16, parts=5, threads=2, staging_bytes=1, tally_bytes=1, record_block=BLOCK),
+    Knobs(buckets=1, parts=5, tally_bytes=1, batch_bytes=1, table_bytes=1, record_block=BLOCK),
+    Knobs(buckets=16, parts=1, staging_bytes=1, block_bytes=1, record_block=BLOCK),
+)
+
+
+def listed_library(folder: Path) -> Library:
+    """Return a library of two samples with a list of cells."""
+    tags = ("ACGTAC", "TGCATG")
+    cells = cell_fixture.make_cells(folder, reads=5000, tags=tags)
+    layout = "X" * cell_fixture.CELL + "N" * cell_fixture.UMI
+    rows = [(name, f"^{tag}{layout}", None) for name, tag in zip("BA", tags, strict=True)]
+    return Library(rows, cells.units, cell_list=cells.cell_list)
+
+
+def test_listed_cells_give_the_same_bytes(scaled: Watch, tmp_path: Path) -> None:
+    library = listed_library(tmp_path / "reads")
+    base = run_pipeline(library, tmp_path / "base", CLEAN)
+    assert base.line("off_list", "A", "place") > 30
+    for number, knobs in enumerate(CELL_KNOBS):
+        run = run_pipeline(library, tmp_path / str(number), knobs)
+        assert run.hashes() == base.hashes()
+        assert run.ledger() == base.ledger()
+        for kind in ("one_base", "unknown_base", "two_bases"):
+            name = f"placed_{kind}"
+            assert run.total("place", name) == base.total("place", name)
+        assert base.total("place", "placed_one_base") > 50
+        assert base.total("place", "placed_unknown_base") > 50
+        assert base.total("place", "cells_of_their_own") > 0
+
+
+def test_cells_counted_by_part_would_be_noticed(
+    scaled: Watch, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    library = listed_library(tmp_path / "reads")
+    placer = place.Placer._listed_reads
+
+    def of_first_part(self: Any, sample: int) -> Any:
+        files, self._files = self._files, self._files[:1]
+        reads = placer(self, sample)
+        self._files = files
+        return reads
+
+    monkeypatch.setattr(place.Placer, "_listed_reads", of_first_part)
+    knobs = [Knobs(parts=parts, record_block=BLOCK) for parts in (1, 5)]
+    runs = [run_pipeline(library, tmp_path / str(number), one) for number, one in enumerate(knobs)]
+    assert runs[0].hashes() != runs[1].hashes()

@@ -205,3 +205,48 @@ def test_no_more_samples_and_units_than_rows_of_reads_can_number(
         "config/samples.tsv, row 3: library L1 has more than 2 samples; split it into several "
         "libraries",
     ]
+
+
+@pytest.mark.parametrize(
+    ("rows", "said"),
+    [
+        ("L1 S1 ^XXNN c1.fq\nL1 S2 ^AXXNN c1.fq\nL2 S3 ^NN", []),
+        (
+            "L1 S1 ^XXNN c1.fq\nL1 S2 ^AXXNN\nL2 S3 ^NN",
+            [
+                "row 2: cell_list is missing while row 1 of library L1 has it; give it in all "
+                "or none",
+            ],
+        ),
+        (
+            "L1 S1 ^XXNN c1.fq\nL1 S2 ^AXXNN c2.fq\nL2 S3 ^XNN none.txt",
+            [
+                "row 2: cell_list 'c2.fq' is not that of row 1; library L1 has one list",
+                "row 3: cell_list 'none.txt' does not exist; check the path, it starts at the "
+                "working directory",
+            ],
+        ),
+        (
+            "L1 S1 ^XXNN ftp://a/b\nL2 S3 ^XNN results/a.txt",
+            [
+                "row 1: cell_list 'ftp://a/b' is an address; only local files are read, fetch it "
+                "first",
+                "row 2: cell_list 'results/a.txt' lies in results, where the run writes; move it "
+                "elsewhere",
+            ],
+        ),
+        (
+            "L1 S1 ^XXNN c1.fq\nL1 S2 ^AXXXNN c1.fq\nL2 S3 ^NN c1.fq",
+            [
+                "row 2: the cell barcode has 3 bases, that of row 1 has 2, but library L1 has one "
+                "cell_list; split it",
+                "row 3: cell_list is given, but the layout has no cell barcode (X); clear it or "
+                "mark the cell",
+            ],
+        ),
+    ],
+)
+def test_lists_of_cells(rows: str, said: list[str]) -> None:
+    write(samples=f"library sample layout cell_list\n{rows}\n")
+    lines = problems(check_layout=parse_layout, check_row=check_row)
+    assert lines == [f"config/samples.tsv, {line}" for line in said]

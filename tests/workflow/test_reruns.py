@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import os
 import re
 import shutil
@@ -12,12 +13,25 @@ import numpy as np
 import pytest
 import yaml
 
+import cell_fixture
 import workflow_run as runs
 
 LAYOUTS = [("^ACGTACttgcaNNNNNNNN", "^NNNNcag"), ("^TGCATGttgcaNNNNNNNN", "^NNNNcag")]
 UNITS = [("a", "L1"), ("b", "L1"), ("b", "L2")]
 SAMPLES = [("a", "A1", *LAYOUTS[0]), ("a", "A2", *LAYOUTS[1]), ("b", "B1", *LAYOUTS[0])]
 SPARE = ("a_L2_R1.fastq", "a_L2_R2.fastq")
+
+# A library with a list of cell barcodes, and one without.
+LISTED_UNITS = [("a", "L1", "cells/L1.fastq.gz"), ("b", "L1", "cells/L2.fastq.gz")]
+
+
+def listed_samples(*lists: str) -> list[tuple[str, ...]]:
+    layout = "^" + "X" * cell_fixture.CELL + "N" * cell_fixture.UMI
+    return [
+        (library, sample, layout, "", path)
+        for library, sample, path in zip("ab", ("A1", "B1"), (*lists, "")[:2], strict=True)
+    ]
+
 
 # Changes a run and gives the arguments to call Snakemake with.
 Change = Callable[[Path], Sequence[str]]
@@ -79,6 +93,28 @@ def change_content(folder: Path) -> Sequence[str]:
     return ()
 
 
+def change_list(folder: Path) -> Sequence[str]:
+    path = folder / "cells.txt"
+    path.write_text(path.read_text() + "ACGTACGTAC\n")
+    return ()
+
+
+def other_list(folder: Path) -> Sequence[str]:
+    shutil.copy2(folder / "cells.txt", folder / "others.txt")
+    runs.write_sheets(folder, LISTED_UNITS, listed_samples("others.txt"))
+    return ()
+
+
+def no_list(folder: Path) -> Sequence[str]:
+    runs.write_sheets(folder, LISTED_UNITS, listed_samples(""))
+    return ()
+
+
+def give_list(folder: Path) -> Sequence[str]:
+    runs.write_sheets(folder, LISTED_UNITS, listed_samples("cells.txt", "cells.txt"))
+    return ()
+
+
 def touch(folder: Path) -> Sequence[str]:
     os.utime(folder / "a_L1_R1.fastq")
     return ()
@@ -119,6 +155,10 @@ CASES: dict[str, tuple[str, Change]] = {
         sheets(samples=lambda rows: [rows[1], rows[0], rows[2]]),
     ),
     "samples sheet: a further column, or what is in it": ("kept", add_column),
+    "samples sheet: a `cell_list`": ("listed", give_list),
+    "samples sheet: another `cell_list`": ("listed", other_list),
+    "samples sheet: `cell_list` cleared": ("listed", no_list),
+    "a list of cells: its content": ("listed", change_list),
     "a file of reads: its content": ("kept", change_content),
     "a file of reads: its time alone, up to 1 MB": ("kept", touch),
     "cores, threads, memory": (
@@ -137,14 +177,15 @@ def table() -> dict[str, tuple[str, str]]:
 
 def test_table_covers_every_key() -> None:
     text = (runs.CLONE / "workflow" / "schemas" / "config.schema.yaml").read_text(encoding="utf-8")
-    named = set(re.findall(r"`(\w+)`", " ".join(row.split(":")[0] for row in table())))
+    words = " ".join(row.split(":")[0] for row in table())
+    named = set(re.findall(r"`(\w+)`", words))
     assert named == set(yaml.safe_load(text)["properties"])
     assert list(table()) == list(CASES)
 
 
 @pytest.fixture(scope="module")
 def finished(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    """Two runs, one of which kept its intermediates, and one that removed them."""
+    """A run that kept its intermediates, one that removed them, one with a list of cells."""
     home = tmp_path_factory.mktemp("reruns")
     rng = np.random.default_rng(9)
     folders = {name: home / name for name in ("kept", "removed")}
@@ -157,6 +198,12 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
         runs.write_sheets(folder, unit_rows(), SAMPLES)
     runs.write_config(folders["kept"])
     runs.write_config(folders["removed"], keep_intermediates=False, outputs=["unmatched"])
+    folders["listed"] = home / "listed"
+    cells = cell_fixture.make_cells(folders["listed"] / "cells", reads=2000)
+    packed = gzip.decompress(cells.cell_list.read_bytes())
+    (folders["listed"] / "cells.txt").write_bytes(packed)
+    runs.write_sheets(folders["listed"], LISTED_UNITS, listed_samples("cells.txt"))
+    runs.write_config(folders["listed"])
     for folder in folders.values():
         runs.succeed(folder)
     return folders
@@ -175,11 +222,12 @@ def test_first_stage_is_that_of_the_table(
     folder = tmp_path / "run"
     shutil.copytree(finished[name], folder)
     result = runs.succeed(folder, "--dry-run", *change(folder))
-    stages = [stage for stage in runs.STAGES if stage in result.stages]
+    order = runs.LISTED_STAGES if "cells" in result.stages else runs.STAGES
+    stages = [stage for stage in order if stage in result.stages]
     ran = {library_of(job) for job in result.jobs if job.stage != "report"}
     where = {0: "", 1: "that library", 2: "all libraries"}[len(ran)]
     assert (stages[0] if stages else "nothing", where) == table()[what]
-    assert stages == (list(runs.STAGES[runs.STAGES.index(stages[0]) :]) if stages else [])
+    assert stages == (list(order[order.index(stages[0]) :]) if stages else [])
 
 
 def test_other_buckets_in_place_give_the_same_bytes(finished: dict[str, Path]) -> None:
@@ -195,8 +243,8 @@ def test_other_buckets_in_place_give_the_same_bytes(finished: dict[str, Path]) -
 
 def test_removed_intermediates_are_made_again(finished: dict[str, Path], tmp_path: Path) -> None:
     """Also where they are to be kept from now on: the jobs that need them are not told of them."""
-    for name, folder in finished.items():
-        shutil.copytree(folder, tmp_path / name)
+    for name in ("kept", "removed"):
+        shutil.copytree(finished[name], tmp_path / name)
     runs.succeed(tmp_path / "kept", "--config", "min_reads=2")
     options = ("--config", "min_reads=2", "keep_intermediates=true", "outputs=")
     result = runs.succeed(tmp_path / "removed", *options)

@@ -83,6 +83,7 @@ rule index:
         method=CONFIG.refine_method,
         minimum_posterior=CONFIG.min_posterior,
         suspects=CONFIG.suspects,
+        cell_list=library_cell_list,
     script:
         "../../scripts/index.py"
 

@@ -23,6 +23,33 @@ rule probe:
         "../../scripts/probe.py"
 
 
+rule cells:
+    input:
+        cell_list=library_cell_list,
+    output:
+        cells=intermediate("results/cells/{library}.cells"),
+        metrics="results/cells/{library}.metrics.json",
+    log:
+        "logs/cells/{library}.log",
+    benchmark:
+        "benchmarks/cells/{library}.jsonl"
+    wildcard_constraints:
+        library=LISTED,
+    conda:
+        "../../envs/stage.yaml"
+    threads: 1
+    resources:
+        mem_mb=500,
+        runtime=10,
+    params:
+        algorithm=ALGORITHM_VERSION,
+        version=__version__,
+        library=lambda wildcards: wildcards.library,
+        length=library_cell_length,
+    script:
+        "../../scripts/cells.py"
+
+
 rule checkout:
     input:
         reads=unit_reads,
@@ -39,6 +66,8 @@ rule checkout:
         "logs/checkout/{library}/{unit}/{part}.log",
     benchmark:
         "benchmarks/checkout/{library}/{unit}/{part}.jsonl"
+    wildcard_constraints:
+        library=NOT_LISTED,
     conda:
         "../../envs/stage.yaml"
     threads: 2
@@ -54,6 +83,51 @@ rule checkout:
         minimum_umi_quality=CONFIG.min_umi_quality,
     script:
         "../../scripts/checkout.py"
+
+
+use rule checkout as checkout_listed with:
+    input:
+        reads=unit_reads,
+        probes=library_probes,
+        cells="results/cells/{library}.cells",
+    output:
+        **(
+            {"unmatched": intermediate("results/partition/{library}/{unit}/{part}.unmatched")}
+            if CONFIG.unmatched
+            else {}
+        ),
+        rows=intermediate("results/partition/{library}/{unit}/{part}.rows"),
+        unplaced=intermediate("results/partition/{library}/{unit}/{part}.unplaced"),
+        metrics="results/partition/{library}/{unit}/{part}.metrics.json",
+    wildcard_constraints:
+        library=LISTED,
+
+
+rule place:
+    input:
+        cells="results/cells/{library}.cells",
+        unplaced=library_unplaced,
+    output:
+        rows=intermediate("results/place/{library}.rows"),
+        metrics="results/place/{library}.metrics.json",
+    log:
+        "logs/place/{library}.log",
+    benchmark:
+        "benchmarks/place/{library}.jsonl"
+    wildcard_constraints:
+        library=LISTED,
+    conda:
+        "../../envs/stage.yaml"
+    threads: 1
+    resources:
+        mem_mb=500,
+        runtime=120,
+    params:
+        algorithm=ALGORITHM_VERSION,
+        version=__version__,
+        library=lambda wildcards: wildcards.library,
+    script:
+        "../../scripts/place.py"
 
 
 rule plan:

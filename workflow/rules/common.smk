@@ -1,3 +1,5 @@
+import re
+
 from umimill import ALGORITHM_VERSION, __version__
 from umimill.config import bucket_count, load_config
 from umimill.errors import ConfigError
@@ -21,6 +23,25 @@ def intermediate(path):
     them, partitions of index behind all buckets, since buckets times parts would be too many.
     """
     return path if CONFIG.keep_intermediates else temp(path)
+
+
+def names_pattern(names):
+    """Match these names as a wildcard, or nothing at all where there are none."""
+    return "|".join(map(re.escape, names)) or r"(?!)"
+
+
+# Libraries whose cell barcodes are on a list have one file a part, and two stages, more.
+LISTED = names_pattern(library.name for library in CONFIG.libraries if library.cell_list)
+NOT_LISTED = names_pattern(library.name for library in CONFIG.libraries if not library.cell_list)
+
+
+def library_cell_list(wildcards):
+    return LIBRARIES[wildcards.library].cell_list
+
+
+def library_cell_length(wildcards):
+    row = LIBRARIES[wildcards.library].rows[0]
+    return check_row(row.layout, row.layout_read2).cell_length
 
 
 def unit_of(wildcards):
@@ -80,8 +101,14 @@ def library_parts(library, ending):
     ]
 
 
+def library_unplaced(wildcards):
+    return library_parts(wildcards.library, "unplaced")
+
+
 def partitions(wildcards):
-    return library_parts(wildcards.library, "rows")
+    library = wildcards.library
+    placed = [f"results/place/{library}.rows"] if library_cell_list(wildcards) else []
+    return library_parts(library, "rows") + placed
 
 
 def library_buckets(library, stage, ending):
@@ -122,6 +149,11 @@ def library_jobs(wildcards):
     return [
         *(path.removesuffix(".json") + ".metrics.json" for path in library_probes(wildcards)),
         *library_parts(library, "metrics.json"),
+        *(
+            [f"results/{stage}/{library}.metrics.json" for stage in ("cells", "place")]
+            if library_cell_list(wildcards)
+            else []
+        ),
         index_plan(wildcards).removesuffix(".plan") + ".metrics.json",
         *library_buckets(library, "tally", "metrics.json"),
         of_buckets("model", library, "metrics.json"),

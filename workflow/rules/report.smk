@@ -51,6 +51,7 @@ rule clean_intermediates:
     conda:
         "../../envs/stage.yaml"
     shell:
-        "rm -rf results/probe results/partition results/plan results/tally results/model "
+        "rm -rf results/probe results/cells results/partition results/place results/plan "
+        "results/tally results/model "
         "results/link results/settle results/move results/route results/assemble results/index "
         "> {log} 2>&1"

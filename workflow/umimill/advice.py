@@ -24,6 +24,7 @@ LOST_SHARE = {
     "low_umi_quality": 0.20,
     "empty_payload": 0.05,
     "unresolved": 0.05,
+    "off_list": 0.15,
 }
 LOST_ADVICE = {
     "unmatched": "match no sample: compare `layout` in samples.tsv with the reads; "
@@ -35,6 +36,8 @@ LOST_ADVICE = {
     "empty_payload": "hold nothing behind the barcode: these are mostly primer dimers",
     "unresolved": "have an N among the first bases of the barcode: look at the first cycles of "
     "the sequencing run",
+    "off_list": "have a cell barcode that is not on the list: compare `cell_list` and `layout` in "
+    "samples.tsv with the chemistry",
 }
 CHANCE_SHARE = 0.01
 SMALL_SHARE = 0.20
@@ -122,8 +125,8 @@ def _advise_ledger(library: Library) -> list[Advice]:
 
 
 def _advise_losses(library: Library, of: str) -> list[Advice]:
-    lines = summary.lines_of(library, "checkout")
-    came = sum(lines.values())
+    lines = summary.left_out(library)
+    came = summary.templates_in(library)
     return [
         Advice(
             "warning",

@@ -49,12 +49,13 @@ class LayoutRow:
 
 @dataclass(frozen=True)
 class Library:
-    """Units by id, sample ids bytewise, and the barcode rows in sheet order."""
+    """Units by id, sample ids bytewise, barcode rows in sheet order, list of cell barcodes."""
 
     name: str
     units: tuple[Unit, ...]
     samples: tuple[str, ...]
     rows: tuple[LayoutRow, ...]
+    cell_list: str | None = None
 
     @property
     def paired(self) -> bool:
@@ -279,12 +280,14 @@ def _build_libraries(units: Table, samples: Table) -> tuple[Library, ...]:
             for row in samples.rows
             if (cells := row.cells)["library"] == name
         )
+        lists = [row.cells["cell_list"] for row in samples.rows if row.cells["library"] == name]
         libraries.append(
             Library(
                 name=name,
                 units=tuple(sorted(members, key=lambda unit: unit.unit)),
                 samples=tuple(sorted({row.sample for row in rows})),
                 rows=rows,
+                cell_list=_tidy(lists[0]) or None,
             )
         )
     return tuple(libraries)

@@ -35,7 +35,7 @@ NARROW = 340
 # Okabe and Ito's palette; grey stands for what is lost or idle.
 BLUE, SKY, GREEN, YELLOW = "#0072b2", "#56b4e9", "#009e73", "#f0e442"
 ORANGE, VERMILION, PURPLE, GREY, PALE = "#e69f00", "#d55e00", "#cc79a7", "#8a8f94", "#c3c7cb"
-BROWN = "#8c6d46"
+BROWN, DARK = "#8c6d46", "#4b4f54"
 FATE_COLORS = {
     "voted": BLUE,
     "assigned": BLUE,
@@ -49,6 +49,7 @@ FATE_COLORS = {
     "low_umi_quality": VERMILION,
     "empty_payload": PURPLE,
     "unresolved": YELLOW,
+    "off_list": DARK,
 }
 OUTCOME_COLORS = {
     "molecule": BLUE,

@@ -31,6 +31,7 @@ GLOSSARY = (
     ("corrected", "its barcode was taken for an error of another, where it counts"),
     ("chimera suspect", "a family that rather is a chimera of a larger one on its barcode"),
     ("unresolved", "an N in the barcode, or so many unsure bases that its molecule is not known"),
+    ("off list", "its cell barcode is not on the list, and no listed cell is likely enough"),
     ("occupancy", "molecules over the barcodes there could be; near 1 molecules share barcodes"),
     (
         "barcode error",

@@ -45,6 +45,9 @@ def check_samples(
     findings += _too_many(table, "sample")
     findings += _tags_twice(rows)
     findings += _layouts(table.rows, check_layout, check_row)
+    findings += _cell_lists(table)
+    if not findings and check_row is not None:
+        findings += _cell_lengths(table, check_row)
     return findings
 
 
@@ -211,6 +214,52 @@ def _say_layout(column: str, error: UmimillError) -> str:
     return f"{column}: {one_line(error).removeprefix('layout ')}"
 
 
+def _cell_lists(table: Table) -> Iterator[Finding]:
+    for library, rows in _libraries(table).items():
+        given = [row for row in rows if row.cells["cell_list"]]
+        if not given:
+            continue
+        shown = f"library {clean(library)}"
+        path = given[0].cells["cell_list"]
+        have = f"{span([row.number for row in given])} of {shown} ha{'ve' if given[1:] else 's'} it"
+        for row in rows:
+            own = row.cells["cell_list"]
+            if not own:
+                yield row.number, f"cell_list is missing while {have}; give it in all or none"
+            elif own != path:
+                text = f"cell_list {show(own)} is not that of row {given[0].number}"
+                yield row.number, f"{text}; {shown} has one list"
+        wrong, fault = _place_fault(path), file_fault(path)
+        if wrong or fault:
+            text = wrong or f"{fault}; {_remedy(path, str(fault))}"
+            yield given[0].number, f"cell_list {show(path)} {text}"
+
+
+def _cell_lengths(
+    table: Table, check_row: Callable[[str, str | None], object]
+) -> Iterator[Finding]:
+    """Find lists of libraries whose layouts have no cell barcode, or those of several lengths."""
+    for library, rows in _libraries(table).items():
+        if not rows[0].cells["cell_list"]:
+            continue
+        first: tuple[int, int] | None = None
+        for row in rows:
+            found = check_row(row.cells["layout"], row.cells["layout_read2"] or None)
+            length = getattr(found, "cell_length", None)
+            if length is None:
+                return
+            first = first or (length, row.number)
+            if length == 0:
+                text = "cell_list is given, but the layout has no cell barcode (X)"
+                yield row.number, f"{text}; clear it or mark the cell"
+            elif length != first[0]:
+                text = f"the cell barcode has {length} bases, that of row {first[1]} has {first[0]}"
+                yield (
+                    row.number,
+                    f"{text}, but library {clean(library)} has one cell_list; split it",
+                )
+
+
 def _mates(table: Table) -> Iterator[Finding]:
     for library, rows in _libraries(table).items():
         paired = [row.number for row in rows if row.cells["read2"]]
@@ -229,18 +278,9 @@ def _files(rows: Iterable[Row]) -> Iterator[Finding]:
             if not path:
                 continue
             shown = f"{column} {show(path)}"
-            if _ADDRESS.match(path):
-                text = f"{shown} is an address; only local files are read, fetch it first"
-                yield row.number, text
-                continue
-            if "{" in path or "}" in path:
-                # Snakemake takes it for a wildcard and ends in a WildcardError.
-                yield row.number, f"{shown} has a brace; rename the file or link to it"
-                continue
-            folder = _written_folder(path)
-            if folder:
-                text = f"{shown} lies in {folder}, where the run writes; move it elsewhere"
-                yield row.number, text
+            wrong = _place_fault(path)
+            if wrong:
+                yield row.number, f"{shown} {wrong}"
                 continue
             fault = file_fault(path)
             if fault:
@@ -253,6 +293,17 @@ def _files(rows: Iterable[Row]) -> Iterator[Finding]:
             elif other is not None:
                 text = f"{shown} is the same file as {name} of row {other.number}"
                 yield row.number, f"{text}; give each file once in the run"
+
+
+def _place_fault(path: str) -> str | None:
+    """Say why no input can have this path, and what to do; None if one can."""
+    if _ADDRESS.match(path):
+        return "is an address; only local files are read, fetch it first"
+    if "{" in path or "}" in path:
+        # Snakemake takes it for a wildcard and ends in a WildcardError.
+        return "has a brace; rename the file or link to it"
+    folder = _written_folder(path)
+    return f"lies in {folder}, where the run writes; move it elsewhere" if folder else None
 
 
 def _written_folder(path: str) -> str | None:

@@ -17,7 +17,9 @@ from umimill.barcode_sums import Barcodes, Outcome
 
 STAGES = (
     "probe",
+    "cells",
     "checkout",
+    "place",
     "plan",
     "tally",
     "model",
@@ -39,6 +41,7 @@ LOSSES = (
     "low_umi_quality",
     "empty_payload",
     "unresolved",
+    "off_list",
 )
 FATES = ("voted", "set_aside", "below_filter", "chimera_suspect", "dropped")
 
@@ -189,9 +192,22 @@ def templates_in(library: Library) -> int:
     return sum(lines_of(library, "checkout").values())
 
 
+def assigned_by_sample(library: Library) -> dict[str, int]:
+    """Templates by sample that went on: given to it by checkout, or to a cell of it by place."""
+    sums = Counter(by_sample(library, "checkout", ("assigned",)))
+    sums.update(by_sample(library, "place", ("placed",)))
+    return dict(sums)
+
+
 def assigned(library: Library) -> int:
-    """Templates that checkout gave to a sample."""
-    return lines_of(library, "checkout").get("assigned", 0)
+    """Templates that were given to a sample."""
+    return sum(assigned_by_sample(library).values())
+
+
+def left_out(library: Library) -> dict[str, int]:
+    """Templates by line that ended in checkout, or in place."""
+    lines = {**lines_of(library, "checkout"), **lines_of(library, "place")}
+    return {name: n for name, n in lines.items() if name not in ("assigned", "unplaced", "placed")}
 
 
 def molecules(library: Library) -> int:
@@ -211,7 +227,7 @@ def fates(library: Library) -> dict[str, int]:
     The values sum to `templates_in` whenever the ledger closes.
     """
     ends = lines_of(library, "assemble") or {"assigned": assigned(library)}
-    losses = {k: v for k, v in lines_of(library, "checkout").items() if k != "assigned"}
+    losses = left_out(library)
     order = (*FATES, "assigned", *LOSSES)
     merged: Counter[str] = Counter()
     for line, templates in (*ends.items(), *losses.items()):
@@ -234,7 +250,7 @@ def checks(library: Library) -> list[Check]:
         counted = templates_in(library)
         title = "templates in the units = checkout lines"
         found.append(Check(title, came, counted, came == counted))
-    given = by_sample(library, "checkout", ("assigned", "placed"))
+    given = assigned_by_sample(library)
     families = by_sample(library, "tally", ("families",))
     ends = by_sample(library, "assemble")
     small = below_filter(library)
@@ -249,6 +265,10 @@ def checks(library: Library) -> list[Check]:
         for name, rows in library.sizes.items()
     }
     stages = {row.stage for row in library.ledger}
+    if "place" in stages:
+        aside = by_sample(library, "checkout", ("unplaced",))
+        title = "reads set aside for place = reads placed and off the list"
+        found.append(_compare(title, aside, by_sample(library, "place"), {}))
     if "plan" in stages:
         planned = by_sample(library, "plan", ("planned",))
         found.append(_compare("assigned = reads planned", given, planned, {}))
