@@ -166,6 +166,7 @@ def write_model(plan_path: Path, table: Any, quality: Any, output: Path) -> Edge
         writer.add("sizes", np.array(sizes, np.int64).reshape(-1, 3))
         writer.add("composition", composition)
         writer.add("barcode_phred", phreds)
+        writer.add("barcode_wrong", np.zeros((samples, 2), np.int64))
         writer.add("draws", np.zeros(0, DRAW))
         writer.add("pairs", np.zeros((samples, 32, 2), np.int64))
         writer.add("pair_sizes", np.zeros((samples, 64), np.int64))

@@ -83,13 +83,17 @@ def ln_error(facts: Facts, child: Family, parent: Family, position: int) -> floa
     else:
         ways = few * math.log(many) - math.lgamma(few + 1)
 
-    def sequencing(half_phred: int) -> float:
-        error = facts.errors[half_phred]
-        return ways + few * math.log(error / 3) - many * facts.error / 3
+    def sequencing(family: Family) -> float:
+        error = facts.errors[family.quality[position]]
+        others = [at for at in range(family.cell, len(family.quality)) if at != position]
+        # A single read has all other bases right.
+        right = sum(math.log(1 - facts.errors[family.quality[at]]) for at in others)
+        alone = right if family.reads == 1 else 0.0
+        return ways + few * math.log(error / 3) + alone - many * facts.error / 3
 
-    terms = [sequencing(child.quality[position])]
+    terms = [sequencing(child)]
     if few == many:
-        terms.append(sequencing(parent.quality[position]))
+        terms.append(sequencing(parent))
     if many >= 2 and few <= many:
         fraction = few / (few + many)
         density = fraction**-2 / ((many + 1) - 2) * many / (few + many) ** 2

@@ -62,6 +62,7 @@ class World:
         spread: standard deviation of ln(reads of a molecule).
         levels: Phreds.
         shares: how often each is.
+        persistence: how often a base of a barcode has the Phred of the one before.
         hidden: error of barcode bases that their Phred does not know.
         scale: true error over what the Phred says.
         weights: how often A, C, G and T are in barcodes.
@@ -78,6 +79,7 @@ class World:
     spread: float = 0.8
     levels: tuple[int, ...] = (2, 12, 23, 37)
     shares: tuple[float, ...] = (0.0008, 0.034, 0.05, 0.9152)
+    persistence: float = 0.0
     hidden: float = 0.0
     scale: float = 1.0
     weights: tuple[float, float, float, float] = (0.25, 0.25, 0.25, 0.25)
@@ -110,6 +112,7 @@ class Library:
         reachable: bool[n], an error whose true barcode is there, one base away.
         clone: i64[n], payload of each family.
         sizes: i64[*], reads of each molecule.
+        wrong: i64[2], in 2^-20: reads with one wrong base in their UMI, wrong bases, by Phred.
     """
 
     families: Array
@@ -122,6 +125,7 @@ class Library:
     own_key: Array = field(default_factory=lambda: np.zeros(0, bool))
     clone: Array = field(default_factory=lambda: np.zeros(0, np.int64))
     sizes: Array = field(default_factory=lambda: np.zeros(0, np.int64))
+    wrong: Array = field(default_factory=lambda: np.zeros(2, np.int64))
 
 
 def phred_error(level: float) -> float:
@@ -189,6 +193,9 @@ def simulate(world: World) -> Library:
     molecule = np.repeat(np.arange(world.molecules), sizes)
     shape = molecule.size, world.length
     phreds = draw.choice(world.levels, shape, p=world.shares).astype(np.uint8)
+    for place in range(1, world.length if world.persistence else 0):
+        same = draw.random(molecule.size) < world.persistence
+        phreds[same, place] = phreds[same, place - 1]
     copies = _amplify(true, sizes, world, draw)
     read = _misread(copies, phreds, world.hidden, world.scale, draw)
     keys = _pack(read)
@@ -220,7 +227,19 @@ def simulate(world: World) -> Library:
     )
     _add_truth(library, family, molecule, true)
     library.clone, library.sizes = clone[library.molecule], sizes
+    library.wrong = wrong_bases(phreds[:, world.cell_length :])
     return library
+
+
+def wrong_bases(phreds: Array) -> Array:
+    """Return i64[2], in 2^-20: reads of which one base alone is wrong, and wrong bases.
+
+    Args:
+        phreds: of the UMIs of reads, a row each.
+    """
+    errors = np.array([phred_error(level) for level in range(94)])[phreds]
+    alone = (errors / (1 - errors)).sum(1) * (1 - errors).prod(1)
+    return np.rint(np.array([alone.sum(), errors.sum()]) * (1 << 20)).astype(np.int64)
 
 
 def _add_drafts(families: Array, codes: Array, family: Array, world: World, draw: Any) -> None:
@@ -332,9 +351,11 @@ def sums(library: Library, rows: Array | None = None, sample: int = 0, samples: 
     for place in range(library.length):
         composition[sample, place] = np.bincount(codes[:, place], minlength=4)
     phreds = np.zeros((samples, 94), np.int64)
+    wrong = np.zeros((samples, 2), np.int64)
     # The first part of a split has all the reads' Phreds.
     if rows is None or 0 in rows:
         phreds[sample] = library.phreds
+        wrong[sample] = library.wrong
     draws = np.zeros(families.size, DRAW)
     draws["hash"] = _mix(families["key"] ^ _mix(families["family"].astype(np.uint64)))
     for name in ("draft", "mask", "reads", "draft_quality"):
@@ -358,6 +379,7 @@ def sums(library: Library, rows: Array | None = None, sample: int = 0, samples: 
         "sizes": np.stack([np.full(sizes.size, sample), sizes, counts], 1).astype(np.int64),
         "composition": composition,
         "barcode_phred": phreds,
+        "barcode_wrong": wrong,
         "draws": draws,
         "pairs": pairs,
         "pair_sizes": pair_sizes,

@@ -28,12 +28,14 @@ from draft_cases import (
 from kernel_cases import random_sequence, templates
 from oracle import Template
 from oracle_drafts import Draft
+from score_fixture import wrong_bases
 from umimill.drafts import draft_strides, make_clusters, make_drafts
 from umimill.kernels import drafts as kernels
 from umimill.kernels import placing, tally
 from umimill.kernels.consensus import Batch
 from umimill.kernels.drafts import Drafts
 from umimill.tally import FAMILY
+from umimill.tally_sums import new_phreds
 
 ROUNDS, MOST_READS = (20, 20) if config.DISABLE_JIT else (200, 200)
 WORDS = st.integers(0, 2**64 - 1)
@@ -144,7 +146,7 @@ class Tables:
     def __init__(self, rows: int, samples: int = 1) -> None:
         self.families = np.full(rows, 255, np.uint8).repeat(32).view(FAMILY)
         self.quality = np.full((rows, WIDTH), 255, np.uint8)
-        self.phreds = np.zeros((samples, 94), np.int64)
+        self.phreds = new_phreds(samples)
 
     def rows(self, count: int) -> list[tuple[Any, ...]]:
         return [
@@ -174,15 +176,19 @@ def expected_rows(
     return found
 
 
+def check_phreds(found: tally.Phreds, phreds: Any) -> None:
+    """Compare sums with the Phreds of all reads, a row each; they have no cell."""
+    assert found.counts[0].tolist() == np.bincount(phreds.ravel(), minlength=94).tolist()
+    # Each read's share is rounded.
+    assert found.wrong[0] == pytest.approx(wrong_bases(phreds), rel=1e-4, abs=len(phreds))
+
+
 def in_memory(batch: Batch, drafts: Drafts, order: Any, clusters: Any) -> list[tuple[Any, ...]]:
     tables = Tables(len(order))
     count = tally.tally_rows(
         batch, drafts, order, clusters, tables.families, tables.quality, tables.phreds
     )
-    assert (
-        tables.phreds[0].tolist()
-        == np.bincount(batch.barcode_quality[:, :6].ravel(), minlength=94).tolist()
-    )
+    check_phreds(tables.phreds, batch.barcode_quality[:, :6])
     return tables.rows(count)
 
 
@@ -209,8 +215,7 @@ def in_passes(
             between(tally.CHOOSE)
         elif step == tally.ADD:
             between(tally.CALL)
-    counted = Counter(value for row in rows for value in row.barcode_quality)
-    assert tables.phreds[0].tolist() == [counted[value] for value in range(94)]
+    check_phreds(tables.phreds, np.array([row.barcode_quality for row in rows]))
     return tables.rows(between(tally.FINISH))
 
 

@@ -231,6 +231,7 @@ def estimated(table: Any) -> tuple[Chimeras, EdgeModel, Any]:
             counts=sizes[:, 2],
             composition=sums._composition[0],
             phreds=phreds,
+            wrong=np.zeros(2, np.int64),
             pairs=np.zeros((32, 2), np.int64),
             pair_sizes=np.zeros(64, np.int64),
             cells=np.zeros(3, np.int64),

@@ -198,8 +198,8 @@ def expected_table(plan: Plan, partitions: Sequence[Path]) -> tuple[list[Any], l
 
 def read_table(path: Path) -> Arrays:
     with BlockFile(path) as file:
-        names = ("families", "quality", "sizes", "composition", "barcode_phred", "draws")
-        return {name: file.read(name) for name in names}
+        names = ("families", "quality", "sizes", "composition", "draws")
+        return {name: file.read(name) for name in (*names, "barcode_phred", "barcode_wrong")}
 
 
 @pytest.fixture(scope="module")
@@ -259,6 +259,11 @@ def check_sums(found: Arrays) -> None:
     assert found["barcode_phred"].sum() == bases
     # All barcodes are of one quality here.
     assert found["barcode_phred"][:, 40].sum() == bases
+    umis = families["umi_length"].astype(float)
+    alone, wrong = (found["barcode_wrong"].sum(0) / (1 << 20)).tolist()
+    assert wrong == pytest.approx((families["reads"] * umis * 1e-4).sum(), rel=1e-2)
+    each = umis * 1e-4 * (1 - 1e-4) ** (umis - 1)
+    assert alone == pytest.approx((families["reads"] * each).sum(), rel=1e-2)
     assert found["draws"].size == families.size
     assert sorted(found["draws"]["draft"].tolist()) == sorted(families["draft"].tolist())
 

@@ -42,6 +42,7 @@ STANDARD_ERRORS = 2.0
 CHANCE_DOUBT = 0.25
 LEAST_QUALITY_SHARE = 0.2
 DEFAULT_ERROR = 1e-3
+LEAST_ALONE = 0.05
 # Of the families of one size at least so many are taken to be molecules, and as many as the square
 # root of those that are not.
 LEAST_MOLECULES = 0.01
@@ -59,6 +60,7 @@ class Sums:
         counts: i64[m], families of that many reads.
         composition: i64[32, 4], families by base at a barcode position.
         phreds: i64[94], barcode bases of reads by Phred.
+        wrong: i64[2], reads of which one base alone is wrong, and wrong bases, as Phreds have it.
         pairs: i64[32, 2], pairs of neighbours by position >= w: all, compatible.
         pair_sizes: i64[64], compatible ones with twice the reads of the smaller one, by its reads.
         cells: i64[3], families in cells, the sum over these of the families of their cell, and the
@@ -71,6 +73,7 @@ class Sums:
     counts: Integers
     composition: Integers
     phreds: Integers
+    wrong: Integers
     pairs: Integers
     pair_sizes: Integers
     cells: Integers
@@ -96,6 +99,7 @@ class Estimates:
         unrelated: f64[33, 33], P(another payload, mismatches | compared).
         excess: compatible neighbours above chance.
         chance: those expected by chance.
+        alone: share of wrong bases whose read has no other in its UMI.
         error_census: error of a barcode base from pairs; None where it cannot be told.
         error_quality: the same from qualities; None where there are none.
         error: the one that is used.
@@ -119,6 +123,7 @@ class Estimates:
     unrelated: Floats
     excess: float
     chance: float
+    alone: float
     error_census: float | None
     error_quality: float | None
     error: float
@@ -153,22 +158,23 @@ def estimate(sums: Sums) -> Estimates:
     blind = clonality > MOST_CLONALITY and occupancy > MOST_OCCUPANCY
     doubt = CHANCE_DOUBT * (occupancy * clonality + crowded) * chance
     deviation = square_root(max(chance + doubt * doubt, 1.0))
-    census = None
-    if places and not blind and excess > DEVIATIONS * deviation:
-        census = solve_error(sums.sizes, sums.counts, excess, len(places))
-    noise = square_root(max(pairs + doubt * doubt, 1.0))
-    spread = noise / excess if census is not None else 0.0
     by_quality = quality_error(sums.phreds)
-    error, basis = chosen_error(census, spread, by_quality)
+    alone = lone_share(sums.wrong) if by_quality is not None else 1.0
+    told = places and not blind and excess > DEVIATIONS * deviation
+    seen = solve_error(sums.sizes, sums.counts, excess, len(places)) if told else None
+    spread = square_root(max(pairs + doubt * doubt, 1.0)) / excess if told else 0.0
+    lone, basis = chosen_error(seen, spread, None if by_quality is None else by_quality * alone)
+    census = None if seen is None else whole_error(seen, by_quality, alone)
     bases = length - cell
     scale = bases / len(places) if places else 1.0
     children = (
         measured_children(sums, rate, scale)
         if census is not None
-        else expected_children(sums, error, bases)
+        else expected_children(sums, lone, bases)
     )
-    counts = molecule_counts(sums, children, bases * error)
+    counts = molecule_counts(sums, children, bases * lone)
     molecules = ordered_sum(counts)
+    error = whole_error(lone, by_quality, alone)
     equal, unrelated = payload_shares(sums.drafts)
     return Estimates(
         length=length,
@@ -185,6 +191,7 @@ def estimate(sums: Sums) -> Estimates:
         unrelated=unrelated,
         excess=excess,
         chance=chance,
+        alone=alone,
         error_census=census,
         error_quality=by_quality,
         error=error,
@@ -293,10 +300,29 @@ def quality_error(phreds: Integers) -> float | None:
     return ordered_sum(phreds * phred_errors()) / int(phreds.sum())
 
 
+def lone_share(wrong: Integers) -> float:
+    """Return the share of wrong bases whose read has no other wrong one, as Phreds have it.
+
+    Others leave no neighbour. Bad bases come together: they are far more than chance has it.
+    """
+    reads, bases = (int(one) for one in wrong)
+    return max(LEAST_ALONE, reads / bases) if bases else 1.0
+
+
+def whole_error(lone: float, by_quality: float | None, alone: float) -> float:
+    """Return the error of a base from that of bases whose read has no other wrong one.
+
+    What is more than the qualities say is before the sequencer, where errors do not come together.
+    """
+    if by_quality is None or lone < by_quality * alone:
+        return lone / alone
+    return by_quality + (lone - by_quality * alone)
+
+
 def chosen_error(
     census: float | None, spread: float, by_quality: float | None
 ) -> tuple[float, str]:
-    """Return the error to use and where it is from.
+    """Return the error to use, of bases that are wrong alone, and where it is from.
 
     The census moves the quality's error as far as it differs by more than chance would have it.
 

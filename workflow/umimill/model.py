@@ -32,7 +32,7 @@ from umimill.statuses import estimate_chimeras, status_tables
 MOST_DRAWS = 2048
 BARCODE = 32
 DIGITS = 6
-_ADDED = ("composition", "barcode_phred", "pairs", "pair_sizes", "minors")
+_ADDED = ("composition", "barcode_phred", "barcode_wrong", "pairs", "pair_sizes", "minors")
 
 Array = npt.NDArray[Any]
 
@@ -123,6 +123,7 @@ def add_sums(tables: Sequence[Path], samples: int, meter: Meter) -> dict[str, Ar
     totals: dict[str, Array] = {
         "composition": np.zeros((samples, BARCODE, 4), np.int64),
         "barcode_phred": np.zeros((samples, 94), np.int64),
+        "barcode_wrong": np.zeros((samples, 2), np.int64),
         "pairs": np.zeros((samples, BARCODE, 2), np.int64),
         "pair_sizes": np.zeros((samples, 64), np.int64),
         "minors": np.zeros((samples, 3), np.int64),
@@ -188,6 +189,7 @@ def sample_sums(totals: Mapping[str, Array], sample: int, width: int, errors: Ar
         counts=sizes[:, 2],
         composition=totals["composition"][sample],
         phreds=totals["barcode_phred"][sample],
+        wrong=totals["barcode_wrong"][sample],
         pairs=totals["pairs"][sample],
         pair_sizes=totals["pair_sizes"][sample],
         cells=totals["cells"][sample],
@@ -233,6 +235,7 @@ def report_fields(estimates: Estimates) -> dict[str, Any]:
         "equal_payloads": _rounded(estimates.equal_payloads),
         "neighbour_pairs_excess": _rounded(estimates.excess),
         "neighbour_pairs_chance": _rounded(estimates.chance),
+        "errors_alone": _rounded(estimates.alone),
         "error_census": _rounded(estimates.error_census),
         "error_quality": _rounded(estimates.error_quality),
         "error": _rounded(estimates.error),

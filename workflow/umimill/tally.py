@@ -62,7 +62,7 @@ class FamilyReader:
         loader: rows of the bucket.
         plan: plan of the library.
         rows: rows at a time.
-        phreds: i64[S, 94], barcode bases of reads by Phred, are counted.
+        phreds: those of reads' barcodes are counted.
         meter: metrics of the job.
 
     Attributes:
@@ -70,7 +70,7 @@ class FamilyReader:
     """
 
     def __init__(
-        self, loader: RowLoader, plan: Plan, rows: int, phreds: Array, meter: Meter
+        self, loader: RowLoader, plan: Plan, rows: int, phreds: kernels.Phreds, meter: Meter
     ) -> None:
         self._loader = loader
         self._rows = rows

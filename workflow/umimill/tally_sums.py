@@ -10,8 +10,10 @@ import numpy.typing as npt
 
 from umimill.blockfile import BlockWriter
 from umimill.kernels.families import hash_families, sum_families
+from umimill.kernels.score import ONE_BITS
 from umimill.kernels.status import count_minors
-from umimill.kernels.tally import count_cells
+from umimill.kernels.tally import Phreds, count_cells
+from umimill.likelihood import MOST_ERROR, phred_errors
 
 DRAW = np.dtype(
     [
@@ -74,6 +76,17 @@ class Draws:
         return np.concatenate([np.empty(0, DRAW), *parts])
 
 
+def new_phreds(samples: int) -> Phreds:
+    """Return sums of no read."""
+    errors = np.minimum(phred_errors(), MOST_ERROR)
+    odds = np.column_stack([errors, errors / (1.0 - errors)]) * (1 << ONE_BITS)
+    return Phreds(
+        np.zeros((samples, PHREDS), np.int64),
+        np.zeros((samples, 2), np.int64),
+        np.rint(odds).astype(np.int64),
+    )
+
+
 class FamilySums:
     """Sums over the families of a bucket.
 
@@ -82,12 +95,12 @@ class FamilySums:
 
     Attributes:
         reads: i64[S].
-        phreds: i64[S, 94], barcode bases of reads by Phred.
+        phreds: of reads' barcodes.
     """
 
     def __init__(self, samples: int) -> None:
         self.reads = np.zeros(samples, np.int64)
-        self.phreds = np.zeros((samples, PHREDS), np.int64)
+        self.phreds = new_phreds(samples)
         self._composition = np.zeros((samples, BARCODE_BASES, 4), np.int64)
         self._small = np.zeros((samples, SMALL), np.int64)
         self._large: Counter[tuple[int, int]] = Counter()
@@ -117,7 +130,8 @@ class FamilySums:
         """Write the arrays."""
         writer.add("sizes", self.sizes())
         writer.add("composition", self._composition)
-        writer.add("barcode_phred", self.phreds)
+        writer.add("barcode_phred", self.phreds.counts)
+        writer.add("barcode_wrong", self.phreds.wrong)
         writer.add("minors", self._minors)
         writer.add("cells", self._cells)
         writer.add("draws", self._draws.result())

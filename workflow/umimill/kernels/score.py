@@ -4,9 +4,10 @@
 
 - ln_error: how many families of c reads, wrong at this one base, a parent of C reads has. By
   sequencing, a molecule of C + c reads has c of them wrong in this way: P(C + c) / P(C) *
-  (C + c over c) * (e / 3)^c, e the error of the child's own mean Phred, P how often a molecule has
-  so many reads; where P is smooth this is a Poisson's C^c / c!. By PCR, an early error is in a
-  share f of the copies with density f^-2: rate * C / (C - 1) / c^2.
+  (C + c over c) * (e / 3)^c, e the error of the child's own mean Phred, and all other bases of a
+  single read right; P is how often a molecule has so many reads; where it is smooth this is a
+  Poisson's C^c / c!. By PCR, an early error is in a share f of the copies with density f^-2:
+  rate * C / (C - 1) / c^2.
 - ln_independent: how many molecules have this very barcode and c reads.
 - payload: how much likelier the two drafts are from one molecule than from two of the sample.
 
@@ -67,8 +68,7 @@ class EdgeModel(NamedTuple):
         log: i64[EXACT + 1], fine ln(i); 0 for 0.
         factorial: i64[EXACT + 1], fine ln(i!).
         softplus: i64[*], 1024 ln(1 + exp(-i / 1024)) until that is 0.
-        misread: i64[S, 256], fine ln(e / 3) of a barcode base by its half-Phred. Not over 1 - e: a
-            family that is no error of this parent may be one of a molecule never seen.
+        misread: i64[S, 256], fine ln(e / 3) of a barcode base by its half-Phred.
         right: i64[S, 256], fine ln(1 - e) by half-Phred.
         misses: i64[S], 2^30 E / 3, E the mean error of a barcode base.
         growth: i64[S, GROWTH + 1], fine ln of how often a molecule has so many reads, up to a
@@ -224,7 +224,8 @@ def score_error(
 ) -> int:
     """Return 1024 ln of the rate at which a family of `many` reads has this child of `few`.
 
-    The base that differs has these errors. Of two families of one size either may be wrong.
+    A read is misread in this way with these chances. Of two families of one size either may be
+    wrong.
     """
     ways = -ln_factorial(model.log, model.factorial, few)
     if few + many <= GROWTH:
@@ -237,6 +238,25 @@ def score_error(
     if few == many:
         sequencing = log_add(model.softplus, sequencing, to_unit(ways + few * parent_misread))
     return log_add(model.softplus, sequencing, to_unit(ln_polymerase(model.log, few, many)))
+
+
+@inline_kernel
+def ln_others_right(
+    family: Any, quality: Any, row: int, position: int, sample: int, model: EdgeModel
+) -> int:
+    """Return fine ln P(all bases of a read's UMI but one were read right); 0 of more reads.
+
+    A read comes to a barcode as likely whatever its qualities, from near or far: from one place
+    near by it comes if its other bases are right. Several reads on one barcode are right there.
+    """
+    total = np.int64(0)
+    if family["reads"] > 1:
+        return total
+    cell = np.int64(family["cell_length"])
+    for place in range(cell, cell + np.int64(family["umi_length"])):
+        if place != position:
+            total += model.right[sample, quality[row, place]]
+    return total
 
 
 @inline_kernel
@@ -293,8 +313,10 @@ def score_edge(
     error = score_error(
         reads,
         np.int64(many["reads"]),
-        model.misread[sample, quality[child, position]],
-        model.misread[sample, other_quality[parent, position]],
+        model.misread[sample, quality[child, position]]
+        + ln_others_right(few, quality, child, position, sample, model),
+        model.misread[sample, other_quality[parent, position]]
+        + ln_others_right(many, other_quality, parent, position, sample, model),
         sample,
         model,
     )

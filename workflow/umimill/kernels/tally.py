@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -21,7 +21,7 @@ from umimill.kernels.clusters import (
 from umimill.kernels.consensus import Batch, best_base
 from umimill.kernels.drafts import DRAFT_BASES, LEAST_COMPARED, Drafts, find_family
 from umimill.kernels.families import compare
-from umimill.kernels.score import LEAST_CELL
+from umimill.kernels.score import FINE_BITS, LEAST_CELL, ONE_BITS
 
 U = np.uint64
 
@@ -33,6 +33,22 @@ MOST_DRAFT_QUALITY = 40
 # Steps of a key: those over all its rows, and those between them.
 COLLECT, ADD, ASSIGN = range(3)
 BEGIN, CHOOSE, CALL, FINISH = range(4)
+
+
+class Phreds(NamedTuple):
+    """What the Phreds of reads' barcodes add up to, by sample.
+
+    Attributes:
+        counts: i64[S, 94], bases of barcodes by Phred.
+        wrong: i64[S, 2], in 2^-20: reads of which one base of the UMI is wrong and no other, and
+            wrong bases, as the Phreds expect them. Bad bases come together, so that a read that has
+            one wrong base often has more.
+        odds: i64[94, 2], 2^30 e and 2^30 e / (1 - e) of a base by Phred.
+    """
+
+    counts: Any
+    wrong: Any
+    odds: Any
 
 
 @inline_kernel
@@ -174,11 +190,22 @@ def finish_key(clusters: Clusters, families: Any, quality: Any, start: int) -> i
 
 
 @inline_kernel
-def add_phreds(batch: Batch, row: int, phreds: Any) -> None:
+def add_phreds(batch: Batch, row: int, phreds: Phreds) -> None:
     """Count the Phreds of a row's barcode."""
     hot = batch.hot[row]
-    for position in range(np.int64(hot["umi_length"]) + np.int64(hot["cell_length"])):
-        phreds[hot["sample"], batch.barcode_quality[row, position]] += 1
+    cell = np.int64(hot["cell_length"])
+    right = one = np.int64(1) << ONE_BITS
+    wrong = odds = np.int64(0)
+    for position in range(cell + np.int64(hot["umi_length"])):
+        phred = batch.barcode_quality[row, position]
+        phreds.counts[hot["sample"], phred] += 1
+        if position >= cell:
+            error = phreds.odds[phred, 0]
+            right = (right * (one - error)) >> ONE_BITS
+            wrong += error
+            odds += phreds.odds[phred, 1]
+    phreds.wrong[hot["sample"], 0] += (right * odds) >> (2 * ONE_BITS - FINE_BITS)
+    phreds.wrong[hot["sample"], 1] += wrong >> (ONE_BITS - FINE_BITS)
 
 
 @inline_kernel
@@ -222,7 +249,7 @@ def tally_rows(
     clusters: Clusters,
     families: Any,
     quality: Any,
-    phreds: Any,
+    phreds: Phreds,
 ) -> int:
     """Find the families of whole keys.
 
@@ -233,7 +260,7 @@ def tally_rows(
         clusters: buffers.
         families: FAMILY[>= n], filled.
         quality: u8[>= n, B], mean Phred of the barcode's bases over a family's reads, doubled.
-        phreds: i64[S, 94], the Phreds of reads' barcodes are counted.
+        phreds: those of reads' barcodes are counted.
 
     Returns:
         Families.
@@ -269,7 +296,7 @@ def tally_rows(
 
 @kernel
 def pass_rows(
-    step: int, batch: Batch, drafts: Drafts, clusters: Clusters, families: Any, phreds: Any
+    step: int, batch: Batch, drafts: Drafts, clusters: Clusters, families: Any, phreds: Phreds
 ) -> None:
     """Take some rows of a key through a step: COLLECT, ADD or ASSIGN."""
     for row in range(batch.hot.size):
