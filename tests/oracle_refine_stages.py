@@ -92,22 +92,34 @@ def ln_changes(few: int, many: int, growth: Sequence[float], errors: float) -> f
 Score = Callable[[int, int, float], int]
 
 
+def may_agree(draft: str, other: str) -> bool:
+    """Return whether a quarter of two drafts is equal, or a base of one is not known."""
+    if "N" in draft + other:
+        return True
+    return any(draft[at : at + 8] == other[at : at + 8] for at in range(0, 32, 8))
+
+
 def best_answer(
     families: Sequence[Family],
     held: Mapping[tuple[int, str, str], Sequence[int]],
     child: int,
     barcodes: Mapping[str, float],
     score: Score,
+    rare: Callable[[float], bool] = lambda _: False,
 ) -> tuple[int, int] | None:
     """Return (score, parent) of the best of those who have the barcodes that a family asks for.
 
-    The best of another barcode speaks against it, where its score is not below 0.
+    Where errors are so `rare` that the payload has to agree, a quarter of the drafts is equal, or
+    one of them is not whole. The best of another barcode speaks against it, where its score is not
+    below 0.
     """
     family = families[child]
     cell = len(family.cell)
     found = []
     for barcode, errors in barcodes.items():
         for parent in held.get((family.sample, barcode[:cell], barcode[cell:]), ()):
+            if rare(errors) and not may_agree(family.draft, families[parent].draft):
+                continue
             if families[parent].rank < family.rank:
                 found.append((-score(child, parent, errors), families[parent].rank, parent))
     if not found:

@@ -67,6 +67,8 @@ class Pieces:
             keys: u64[n].
         """
         places = np.empty(keys.size, np.int64)
+        # Copies, so that the kernel is compiled for one layout in memory.
+        samples, keys = np.ascontiguousarray(samples), np.ascontiguousarray(keys)
         find_pieces(samples, keys, self.samples, self.keys, places)
         return places
 

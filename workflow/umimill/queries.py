@@ -19,7 +19,7 @@ import numpy.typing as npt
 from umimill.blockfile import ArrayReader, BlockFile, BlockWriter
 from umimill.kernels import queries as kernels
 from umimill.kernels.answers import answer_queries
-from umimill.kernels.known import mark_keys
+from umimill.kernels.known import QUARTERS, mark_keys, mark_quarters
 from umimill.kernels.score import EdgeModel
 from umimill.partition import sorted_order
 from umimill.pieces import Pieces
@@ -155,13 +155,15 @@ def new_filter(families: int, most_bytes: int) -> npt.NDArray[np.uint64]:
     return np.zeros(words, np.uint64)
 
 
-def expand_asks(asks_path: Path, model: EdgeModel, known: Array, span: Array) -> Iterator[Array]:
+def expand_asks(
+    asks_path: Path, model: EdgeModel, known: kernels.Known, span: Array
+) -> Iterator[Array]:
     """Yield the queries of a bucket, QUERY[*], in a buffer that the next are written to.
 
     Args:
         asks_path: the bucket's asks.
         model: tables of the library.
-        known: filter of the keys of the families in the span.
+        known: filters of the families in the span.
         span: u64[2, 2], first and last (sample, key) that may be asked for.
     """
     size = 1 << (2 * kernels.MOST_UNSURE)
@@ -194,6 +196,7 @@ class Answerer:
         model: tables of the library.
         scratch: where what does not fit goes.
         share_bytes: memory for the filter, for queries, and for answers, each.
+        dense: whether most barcodes near another exist: then a filter has their payloads as well.
     """
 
     def __init__(
@@ -204,7 +207,10 @@ class Answerer:
         model: EdgeModel,
         scratch: Scratch,
         share_bytes: int,
+        *,
+        dense: bool,
     ) -> None:
+        self._dense = dense
         self._pieces = pieces
         self._tables = tables
         self._asks = asks
@@ -230,7 +236,7 @@ class Answerer:
 
     def _spans(self) -> Iterator[tuple[int, int]]:
         """Yield runs of pieces whose keys a filter can hold."""
-        most = self._share_bytes * 8 // FILTER_BITS
+        most = self._share_bytes * 8 // (FILTER_BITS * (1 + QUARTERS * self._dense))
         sizes = (self._pieces.stops - self._pieces.starts).tolist()
         start = held = 0
         for piece, size in enumerate(sizes):
@@ -244,15 +250,24 @@ class Answerer:
     def _ask(self, first: int, stop: int) -> Shelf:
         """Return the queries for the families of pieces [first, stop), by piece."""
         pieces = self._pieces
-        known = new_filter(int((pieces.stops - pieces.starts)[first:stop].sum()), self._share_bytes)
-        self._scratch.hold(known.nbytes)
+        rows = int((pieces.stops - pieces.starts)[first:stop].sum())
+        known = kernels.Known(
+            new_filter(rows, self._share_bytes),
+            new_filter(QUARTERS * rows, QUARTERS * self._share_bytes)
+            if self._dense
+            else np.zeros(1, np.uint64),
+        )
+        held = known.keys.nbytes + known.quarters.nbytes
+        self._scratch.hold(held)
         span = np.array([[0, 0], [0, 0]], np.uint64)
         span[0] = pieces.samples[first], pieces.keys[first]
         for piece in range(first, stop):
             with BlockFile(self._tables[pieces.buckets[piece]]) as file:
                 for start, end in pieces.row_ranges(piece, READ_ROWS):
                     families = file.read("families", start, end)
-                    mark_keys(families, known)
+                    mark_keys(families, known.keys)
+                    if self._dense:
+                        mark_quarters(families, known.quarters)
                     span[1] = families[-1]["sample"], families[-1]["key"]
         queries = self._scratch.shelf(QUERY, self._share_bytes)
         for bucket, path in enumerate(self._asks):
@@ -260,7 +275,7 @@ class Answerer:
                 some["asker"] = pieces.of_rows(bucket, some["row"])
                 queries.scatter(pieces.of_keys(some["sample"], some["key"]), some)
                 self.asked += some.size
-        self._scratch.hold(-known.nbytes)
+        self._scratch.hold(-held)
         return queries
 
     def _answer(self, piece: int, queries: Shelf) -> None:

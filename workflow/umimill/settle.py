@@ -21,7 +21,7 @@ from umimill.grouping import group_members, sample_members
 from umimill.kernels import settle as kernels
 from umimill.likelihood import posterior_threshold
 from umimill.metrics import Meter
-from umimill.model import read_model
+from umimill.model import read_estimates, read_model
 from umimill.pieces import Pieces, cut_pieces
 from umimill.plan import Plan, read_plan
 from umimill.queries import ANSWER, Answerer, read_answers
@@ -43,6 +43,8 @@ ARRIVAL = np.dtype(
 # Of the budget: tables, shelves, and what is made of a piece; a shelf has one part of them.
 TABLE_SHARE = 0.6
 SHARES = 8
+# Occupancy from which a family with two errors has several barcodes to ask: there are hundreds.
+DENSE = 1 / 256
 # What a family of a piece takes: itself, its edge, answers and corrections, each with copies.
 PIECE_BYTES = 400
 
@@ -115,7 +117,10 @@ def settle(
     with Scratch(meter) as scratch:
         with meter.clock("match"):
             asked = (sources.families, sources.queries)
-            answerer = Answerer(pieces, *asked, read_model(model_path), scratch, share)
+            estimates = read_estimates(model_path).values()
+            dense = max((one["occupancy"] for one in estimates), default=0.0) > DENSE
+            model = read_model(model_path)
+            answerer = Answerer(pieces, *asked, model, scratch, share, dense=dense)
             shelf = answerer.run()
             meter.counters["queries"] = answerer.asked
             meter.counters["answers"] = answerer.found

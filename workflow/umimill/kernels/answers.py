@@ -8,7 +8,8 @@ import numpy as np
 
 from umimill.jit import inline_kernel, kernel
 from umimill.kernels.families import compare
-from umimill.kernels.queries import quality_sum
+from umimill.kernels.known import may_agree
+from umimill.kernels.queries import needs_payload, quality_sum
 from umimill.kernels.score import (
     GROWTH,
     MOST_SCORE,
@@ -99,6 +100,12 @@ def answer_queries(
         best_quality = np.int64(0)
         row = start
         while row < min(start + TRIED, families.size) and compare(families[row], query) == 0:
+            # As the filters have it, so that their size changes nothing.
+            if needs_payload(
+                np.int64(query["changes"]), np.int64(query["independent"])
+            ) and not may_agree(query, families[row]):
+                row += 1
+                continue
             own_quality = quality_sum(quality, row)
             if not stands_above(families[row], own_quality, query):
                 row += 1

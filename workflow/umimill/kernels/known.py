@@ -1,4 +1,9 @@
-"""A filter of the keys that a library has: it may say yes to another, never no to one of them."""
+"""Filters of what a library has: they may say yes to another, never no to one of them.
+
+One has the keys of all families. Where barcodes are dense, most that one may ask for exist, but
+hardly any has a payload like one's own: a second filter has each key with a quarter of the draft.
+Drafts that differ at three bases of 32 at most have an equal quarter.
+"""
 
 from __future__ import annotations
 
@@ -13,6 +18,8 @@ U = np.uint64
 
 HASH_MULTIPLIER = U(0xD6E8FEB86659FD93)
 BITS_MULTIPLIER = U(0x9E3779B97F4A7C15)
+QUARTERS = 4
+WHOLE = 0xFFFFFFFF
 
 
 @inline_kernel
@@ -49,6 +56,62 @@ def word_shift(words: int) -> Any:
         words >>= 1
         shift -= U(1)
     return shift
+
+
+@inline_kernel
+def may_agree(first: Any, second: Any) -> bool:
+    """Return whether two drafts can be of one molecule by a quarter of theirs, or are not whole."""
+    if first["mask"] != WHOLE or second["mask"] != WHOLE:
+        return True
+    differ = first["draft"] ^ second["draft"]
+    return (
+        (differ >> U(48)) == U(0)
+        or (differ >> U(32)) & U(0xFFFF) == U(0)
+        or (differ >> U(16)) & U(0xFFFF) == U(0)
+        or differ & U(0xFFFF) == U(0)
+    )
+
+
+@inline_kernel
+def hash_quarter(word: Any, draft: Any, quarter: int) -> Any:
+    """Return the hash of a key, given as its hash, with a quarter of a draft; 4 for any draft."""
+    value = (draft >> U(16 * quarter)) & U(0xFFFF) if quarter < QUARTERS else U(0)
+    return splitmix64(word ^ (value | (U(quarter + 1) << U(16))))
+
+
+@kernel
+def mark_quarters(families: Any, quarters: Any) -> None:
+    """Add the quarters of families' drafts to a filter.
+
+    Args:
+        families: FAMILY[n].
+        quarters: u64[a power of two, >= 2]; four bits of a word for each quarter are set.
+    """
+    shift = word_shift(quarters.size)
+    for row in range(families.size):
+        key = hash_key(families[row]["key"], seed_of(families[row]))
+        whole = families[row]["mask"] == WHOLE
+        for quarter in range(0 if whole else QUARTERS, QUARTERS if whole else QUARTERS + 1):
+            word = hash_quarter(key, families[row]["draft"], quarter)
+            quarters[word >> shift] |= filter_bits(word)
+
+
+@inline_kernel
+def has_quarter(word: Any, ask: Any, quarters: Any, shift: Any) -> bool:
+    """Return whether a key may have a family whose draft may agree with an ask's.
+
+    Args:
+        word: hash of the key.
+        ask: ASK, its draft whole.
+        quarters: see mark_quarters.
+        shift: word_shift of it.
+    """
+    for quarter in range(QUARTERS + 1):
+        found = hash_quarter(word, ask["draft"], quarter)
+        bits = filter_bits(found)
+        if quarters[found >> shift] & bits == bits:
+            return True
+    return False
 
 
 @kernel

@@ -7,7 +7,14 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from umimill.jit import inline_kernel, kernel
-from umimill.kernels.known import filter_bits, hash_key, seed_of, word_shift
+from umimill.kernels.known import (
+    WHOLE,
+    filter_bits,
+    has_quarter,
+    hash_key,
+    seed_of,
+    word_shift,
+)
 from umimill.kernels.score import (
     FINE_BITS,
     ONE_BITS,
@@ -53,12 +60,26 @@ class Choices(NamedTuple):
     places: Any
 
 
+class Known(NamedTuple):
+    """What there is in a span of keys, as filters; see kernels.known.
+
+    Attributes:
+        keys: u64[*], of all keys.
+        quarters: u64[*], of keys with quarters of drafts; one word where there is none.
+    """
+
+    keys: Any
+    quarters: Any
+
+
 class Wanted(NamedTuple):
     """What the barcodes that one family asks for must be.
 
     Attributes:
         known: u64[*], filter of keys.
         shift: of a hash, to get a word of it.
+        quarters: u64[*], filter of keys with quarters of drafts; one word where there is none.
+        quarter_shift: of a hash, to get a word of it.
         seed: of the hashes of its sample and lengths.
         low: least key.
         high: greatest key.
@@ -66,6 +87,8 @@ class Wanted(NamedTuple):
 
     known: Any
     shift: Any
+    quarters: Any
+    quarter_shift: Any
     seed: Any
     low: Any
     high: Any
@@ -115,6 +138,12 @@ def quality_sum(quality: Any, row: int) -> int:
 def least_total(independent: int, sample: int, model: EdgeModel) -> int:
     """Return from which ln of the rate of its errors on a barcode is asked for."""
     return independent + model.clonal[sample] - LN_LARGE_PARENT
+
+
+@inline_kernel
+def needs_payload(total: int, independent: int) -> bool:
+    """Return whether errors are so rare that a parent is none unless its payload agrees."""
+    return to_unit(total) + LN_LARGE_PARENT < independent
 
 
 @inline_kernel
@@ -292,14 +321,21 @@ def list_choices(asks: Any, number: int, model: EdgeModel, choices: Choices) -> 
 
 
 @inline_kernel
-def wanted_of(ask: Any, known: Any, shift: Any, span: Any) -> Wanted:
+def wanted_of(ask: Any, known: Known, shift: Any, quarter_shift: Any, span: Any) -> Wanted:
     """Return what an ask may ask for; see make_queries."""
     sample = U(ask["sample"])
     low = span[0, 1] if sample == span[0, 0] else U(0)
     high = span[1, 1] if sample == span[1, 0] else ~U(0)
     if sample < span[0, 0] or sample > span[1, 0]:
         low, high = U(1), U(0)
-    return Wanted(known, shift, seed_of(ask), low, high)
+    cell = U(2) * U(ask["cell_length"])
+    if cell > U(0):
+        # The cell is never asked for.
+        first = (ask["key"] >> (U(64) - cell)) << (U(64) - cell)
+        last = first | (~U(0) >> cell)
+        if last < low or first > high:
+            low, high = U(1), U(0)
+    return Wanted(known.keys, shift, known.quarters, quarter_shift, seed_of(ask), low, high)
 
 
 @inline_kernel
@@ -310,6 +346,13 @@ def put_query(ask: Any, key: Any, total: int, wanted: Wanted, queries: Any, coun
     word = hash_key(key, wanted.seed)
     bits = filter_bits(word)
     if wanted.known[word >> wanted.shift] & bits != bits:
+        return count
+    if (
+        wanted.quarters.size > 1
+        and ask["mask"] == WHOLE
+        and needs_payload(total, np.int64(ask["independent"]))
+        and not has_quarter(word, ask, wanted.quarters, wanted.quarter_shift)
+    ):
         return count
     if count == queries.size:
         return -1
@@ -384,7 +427,7 @@ def add_pairs(
 
 @kernel
 def make_queries(
-    asks: Any, start: int, model: EdgeModel, known: Any, span: Any, choices: Choices, queries: Any
+    asks: Any, start: int, model: EdgeModel, known: Known, span: Any, choices: Choices, queries: Any
 ) -> tuple[int, int]:
     """List the barcodes that families may have been, as far as someone has them.
 
@@ -392,7 +435,7 @@ def make_queries(
         asks: ASK[n].
         start: ask to begin with.
         model: tables.
-        known: u64[*], filter of the keys of the families in the span; see mark_keys.
+        known: filters of the families in the span.
         span: u64[2, 2], first and last (sample, key) that may be asked for.
         choices: scratch.
         queries: QUERY[>= MOST_QUERIES], filled.
@@ -401,10 +444,11 @@ def make_queries(
         (ask to go on with, n at the end; queries).
     """
     count = 0
-    shift = word_shift(known.size)
+    shift = word_shift(known.keys.size)
+    quarter_shift = word_shift(known.quarters.size)
     for number in range(start, asks.size):
         ask = asks[number]
-        wanted = wanted_of(ask, known, shift, span)
+        wanted = wanted_of(ask, known, shift, quarter_shift, span)
         if wanted.low > wanted.high:
             continue
         first = count
