@@ -8,6 +8,10 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
+
+from oracle import key_of
+from oracle_drafts import splitmix64
 
 POLYMERASE = 1e-5 * 25 / 3
 NEVER = -1e15
@@ -52,6 +56,8 @@ class Facts:
         draft_errors: error of a draft's base by half-Phred, for one read and for more.
         equal: share of random pairs of one payload.
         unrelated: P(another payload, mismatches | compared), by compared and mismatches.
+        drawn: hash and draft of families drawn at random.
+        drawn_error: error of a base of their drafts.
     """
 
     molecules: float
@@ -65,6 +71,8 @@ class Facts:
     draft_errors: Sequence[Sequence[float]]
     equal: float
     unrelated: Sequence[Sequence[float]]
+    drawn: tuple[tuple[int, str], ...] = ()
+    drawn_error: float = 0.0
 
 
 def log_sum(*terms: float) -> float:
@@ -134,18 +142,74 @@ def same(error: float, compared: int, mismatches: int) -> float:
     return ways * (0.99 * plain + 0.01 * spread)
 
 
+def compare(draft: str, other: str) -> tuple[int, int]:
+    """Return (bases known in both drafts, bases of them that differ)."""
+    both = [(a, b) for a, b in zip(draft, other, strict=True) if "." not in (a, b)]
+    return len(both), sum(a != b for a, b in both)
+
+
+def hash_of(family: Family) -> int:
+    """Return the hash by which a family is drawn."""
+    inner = family.family | (len(family.barcode) - family.cell) << 16 | family.cell << 24
+    return splitmix64(key_of(family.barcode) ^ splitmix64(inner))
+
+
+def ways(compared: int, mismatches: int) -> int:
+    """Return how many drafts differ from one at so many of the bases compared."""
+    return math.comb(compared, mismatches) * 3**mismatches
+
+
+def density(facts: Facts, family: Family, drawn: Sequence[str]) -> float:
+    """Return the sum over families drawn of P(just this draft | that family's molecule)."""
+    error = facts.draft_errors[0 if family.reads == 1 else 1][family.draft_quality]
+    kind = error_class(error + facts.drawn_error)
+    total = 0.0
+    for draft in drawn:
+        compared, mismatches = compare(family.draft, draft)
+        if compared >= 12 and mismatches < 8:
+            total += same(kind, compared, mismatches) / ways(compared, mismatches)
+    return total
+
+
+@cache
+def numbers(drawn: tuple[tuple[int, str], ...]) -> tuple[float, float, float]:
+    """Return how many families drawn have a payload of their own, and a number's weight and more.
+
+    The credibility of the number of others with a family's payload: its variance without chance
+    over all of it.
+    """
+    near = [-1] * len(drawn)
+    for at, (_, draft) in enumerate(drawn):
+        for _, other in drawn:
+            compared, mismatches = compare(draft, other)
+            near[at] += compared >= 12 and mismatches <= 1
+    mean = sum(near) / len(near)
+    more = max(sum((one - mean) ** 2 for one in near) / len(near) - 1.19 * mean, 0)
+    weight = more / (more + mean) if mean else 0
+    return max(near.count(0), 1e-6), max(weight, 1e-6), max((1 - weight) * mean, 1e-6)
+
+
 def payload(facts: Facts, child: Family, parent: Family) -> float:
     """Return ln(P(drafts | one molecule) / P(drafts | two))."""
-    both = [(a, b) for a, b in zip(child.draft, parent.draft, strict=True) if "." not in (a, b)]
-    if len(both) < 12:
+    compared, mismatches = compare(child.draft, parent.draft)
+    if compared < 12:
         return 0.0
-    mismatches = sum(a != b for a, b in both)
     error = sum(
         facts.draft_errors[0 if one.reads == 1 else 1][one.draft_quality] for one in (child, parent)
     )
-    alike = same(error_class(error), len(both), mismatches)
-    two = facts.equal * alike + facts.unrelated[len(both)][mismatches]
-    most = 30.0 if mismatches <= (3 * len(both) + 16) // 32 else 0.0
+    alike = same(error_class(error), compared, mismatches)
+    two = facts.equal * alike + facts.unrelated[compared][mismatches]
+    near = mismatches <= (3 * compared + 16) // 32
+    pair = hash_of(child), hash_of(parent)
+    others = [draft for hashed, draft in facts.drawn if hashed not in pair]
+    if near and others:
+        sums = [density(facts, one, others) for one in (child, parent)]
+        # Of two equal drafts neither is the misread one.
+        seen = min(sums) if mismatches else sums[0]
+        lone, weight, more = numbers(facts.drawn)
+        two = weight * seen * ways(compared, mismatches) + more * alike
+        two = (two + lone * facts.unrelated[compared][mismatches]) / len(others)
+    most = 30.0 if near else 0.0
     return min(max(math.log(max(alike, 1e-30)) - math.log(two), -30.0), most)
 
 

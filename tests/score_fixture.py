@@ -357,7 +357,9 @@ def sums(library: Library, rows: Array | None = None, sample: int = 0, samples: 
         phreds[sample] = library.phreds
         wrong[sample] = library.wrong
     draws = np.zeros(families.size, DRAW)
-    draws["hash"] = _mix(families["key"] ^ _mix(families["family"].astype(np.uint64)))
+    lengths = families["umi_length"].astype(np.uint64) << np.uint64(16)
+    lengths |= families["cell_length"].astype(np.uint64) << np.uint64(24)
+    draws["hash"] = _mix(families["key"] ^ _mix(families["family"] | lengths))
     for name in ("draft", "mask", "reads", "draft_quality"):
         draws[name] = families[name]
     draws["sample"] = sample

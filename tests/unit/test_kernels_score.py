@@ -20,6 +20,7 @@ from score_fixture import FAMILY, World
 from umimill import census, payloads
 from umimill.jit import kernel
 from umimill.kernels import drafts, score
+from umimill.kernels.families import hash_families
 from umimill.kernels.score import EdgeModel
 from umimill.likelihood import FINE, UNIT, log_tables, softplus_table
 from umimill.model import common_tables, sample_tables
@@ -127,7 +128,10 @@ def models() -> tuple[tuple[oracle_score.Facts, EdgeModel], ...]:
         sums = score_fixture.sample_sums(library)
         errors = payloads.draft_error_table(sums.phreds)
         one = census.estimate(sums)
-        rows.append(sample_tables(replace(one, crowd=37.0), errors))
+        draws = with_relatives(score_fixture.sums(library)["draws"], world.clones == 5)
+        rows.append(sample_tables(replace(one, crowd=37.0), errors, draws))
+        drawn = int(rows[-1]["drawn"][0])
+        hashes, texts = rows[-1]["drawn_hash"][:drawn].tolist(), draft_texts(rows[-1], drawn)
         facts.append(
             oracle_score.Facts(
                 one.molecules,
@@ -141,11 +145,35 @@ def models() -> tuple[tuple[oracle_score.Facts, EdgeModel], ...]:
                 (errors / FINE).tolist(),
                 one.equal_payloads,
                 one.unrelated.tolist(),
+                tuple(zip(hashes, texts, strict=True)),
+                int(rows[-1]["drawn"][1]) / FINE,
             )
         )
     tables = {name: np.stack([row[name] for row in rows]) for name in rows[0]}
     edge_model = EdgeModel(**common_tables(), **tables)
     return tuple((one, edge_model) for one in facts)
+
+
+def with_relatives(draws: Any, wanted: bool) -> Any:
+    """Change each third draft of a sample, at bases of its own: payloads that are not frequent."""
+    for number in range(0, draws.size if wanted else 0, 3):
+        for at in (number % 32, (7 * number + 3) % 31):
+            draws["draft"][number] ^= np.uint64(2 << (62 - 2 * at))
+    return draws
+
+
+def draft_texts(tables: dict[str, Any], count: int) -> list[str]:
+    """Return the drafts of the families drawn, in letters."""
+    found = []
+    for number in range(count):
+        draft, lanes = (int(tables[name][number]) for name in ("drawn_draft", "drawn_lanes"))
+        found.append(
+            "".join(
+                BASES[draft >> (62 - 2 * at) & 3] if lanes >> (62 - 2 * at) & 1 else "."
+                for at in range(32)
+            )
+        )
+    return found
 
 
 def random_family(draw: random.Random, barcode: str, reads: int) -> oracle_score.Family:
@@ -237,6 +265,56 @@ def test_close_scores_are_within_eight_units() -> None:
         for one, twin in zip(found, wanted, strict=True):
             assert abs(one - twin * UNIT) <= TOLERANCE, (child, parent, position, sample)
     assert seen > cases(6_000) // 4
+
+
+def changed(draw: random.Random, draft: str, places: int) -> str:
+    """Return a draft with other letters at some places."""
+    letters = list(draft)
+    for at in draw.sample(range(32), places):
+        letters[at] = draw.choice(BASES + ".")
+    return "".join(letters)
+
+
+def test_payloads_of_families_drawn_count_as_the_twin_says() -> None:
+    draw = random.Random(11)
+    frequent = 0
+    for _ in range(cases(600)):
+        sample = draw.randrange(3)
+        facts = models()[sample][0]
+        child, parent, position = random_edge(draw)
+        draft = changed(draw, draw.choice(facts.drawn)[1], draw.choice([0, 0, 1, 2]))
+        parent = replace(parent, draft=draft)
+        child = replace(child, draft=changed(draw, draft, draw.choice([0, 0, 1, 2, 4])))
+        wanted = oracle_score.payload(facts, child, parent)
+        found = kernel_score(child, parent, position, sample)[3]
+        assert abs(found - wanted * UNIT) <= TOLERANCE, (child, parent, position, sample)
+        plain = oracle_score.payload(replace(facts, drawn=()), child, parent)
+        frequent += abs(plain - wanted) > 0.1
+    assert frequent > cases(600) // 4
+
+
+@pytest.mark.parametrize("which", [0, 1])
+def test_a_family_is_no_witness_of_its_own_payload(which: int) -> None:
+    """Nor is its parent: an edge is worth more where it is the pair itself that was drawn."""
+    facts, model = models()[0]
+    better = 0
+    for number, (_, draft) in enumerate(facts.drawn[: cases(40)]):
+        rows, quality = np.zeros(2, FAMILY), np.zeros((2, 32), np.uint8)
+        rows["umi_length"], rows["reads"], rows["draft_quality"] = 12, (1, 3), 80
+        rows["key"] = np.array([number, number + (1 << 40)], np.uint64) << np.uint64(20)
+        rows["draft"] = model.drawn_draft[0, number]
+        rows["mask"] = sum(1 << (31 - at) for at, base in enumerate(draft) if base != ".")
+        hashes = np.empty(2, np.uint64)
+        hash_families(rows, hashes)
+        own = model.drawn_hash.copy()
+        own[0, number] = hashes[which]
+        by_other, by_own = (
+            score_judge.score_edge(rows, quality, 0, rows, quality, 1, 0, tables)[3]
+            for tables in (model, model._replace(drawn_hash=own))
+        )
+        better += by_own > by_other + UNIT // 5
+    # A third of the families drawn have a payload of their own.
+    assert better > cases(40) // 5
 
 
 def test_terms_stay_in_range_and_add_up() -> None:

@@ -51,7 +51,7 @@ def independent_of(families: Any, quality: Any, row: int, model: Any, places: An
 @kernel
 def payload_of(families: Any, child: int, parent: int, model: Any) -> Any:
     few: Any = families[child]
-    return score_payload(few, families[parent], few["sample"], model)
+    return score_payload(few, few["key"], families[parent], few["sample"], model)
 
 
 @kernel

@@ -50,7 +50,8 @@ def edge_model(**tables: Any) -> EdgeModel:
     log, factorial = log_tables()
     given = {"log": log, "factorial": factorial, **tables}
     shapes = {"growth": 2, "composition": 3, "draft_errors": 3, "same": 3, "unrelated": 3}
-    shapes |= {"misread": 2, "sizes": 2}
+    shapes |= {"misread": 2, "sizes": 2, "ways": 2, "near": 3, "drawn": 2}
+    shapes |= {"drawn_hash": 2, "drawn_draft": 2, "drawn_lanes": 2}
     return EdgeModel(
         *(
             given.get(name, np.zeros((1,) * shapes.get(name, 1), np.int64))
@@ -239,7 +240,7 @@ def estimated(table: Any) -> tuple[Chimeras, EdgeModel, Any]:
         )
     )
     chimeras = estimate_chimeras(sums._minors[0], draws, estimates)
-    own = sample_tables(estimates, errors)
+    own = sample_tables(estimates, errors, draws)
     tables = {**common_tables(), **{name: array[None] for name, array in own.items()}}
     named = {
         name.removeprefix("status_"): np.asarray(array)[None].reshape(1, *np.shape(array))

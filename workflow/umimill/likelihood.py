@@ -22,6 +22,8 @@ from umimill.kernels.score import (
     FINE_BITS,
     FIRST_CLASS,
     LN_TWO,
+    NEAR,
+    NEAR_BITS,
     UNIT_BITS,
 )
 from umimill.patterns import error_probability
@@ -182,6 +184,28 @@ def same_shares() -> Floats:
             for number in range(ERROR_CLASSES)
         ]
     )
+
+
+@cache
+def way_counts() -> Floats:
+    """Return f64[33, 33], drafts that differ from one at k of n bases; 0 where k > n."""
+    differ = np.arange(DRAFT + 1)
+    return binomial_coefficients() * whole_power(3.0, differ)
+
+
+@cache
+def ways_table() -> Integers:
+    """Return i64[33, 33], 1024 ln of `way_counts`."""
+    return ln_unit(np.maximum(way_counts(), 1.0))
+
+
+@cache
+def near_table() -> Integers:
+    """Return i64[ERROR_CLASSES, 33, NEAR], 2^NEAR_BITS P(one certain draft | one molecule)."""
+    ways = way_counts()[:, :NEAR]
+    shares = np.where(ways > 0, same_shares()[:, :, :NEAR] / np.maximum(ways, 1.0), 0.0)
+    table: Integers = np.rint(shares * float(1 << NEAR_BITS)).astype(np.int64)
+    return table
 
 
 @cache

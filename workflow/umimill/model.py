@@ -22,8 +22,10 @@ from umimill.likelihood import (
     ln_fine,
     ln_unit,
     log_tables,
+    near_table,
     same_table,
     softplus_table,
+    ways_table,
 )
 from umimill.metrics import Meter
 from umimill.plan import read_plan
@@ -59,11 +61,10 @@ def model(plan_path: Path, tables: Sequence[Path], output: Path, meter: Meter) -
             draft_errors = payloads.draft_error_table(totals["barcode_phred"][number])
             sums = sample_sums(totals, number, width, draft_errors)
             estimates = census.estimate(sums)
-            chimeras = estimate_chimeras(
-                totals["minors"][number], sample_draws(totals, number), estimates
-            )
+            draws = sample_draws(totals, number)
+            chimeras = estimate_chimeras(totals["minors"][number], draws, estimates)
             tables_of_sample = {
-                **sample_tables(estimates, draft_errors),
+                **sample_tables(estimates, draft_errors, draws),
                 **status_tables(chimeras, estimates),
             }
             for name, array in tables_of_sample.items():
@@ -99,6 +100,8 @@ def common_tables() -> dict[str, Array]:
         "factorial": factorial,
         "softplus": softplus_table(),
         "same": same_table(),
+        "ways": ways_table(),
+        "near": near_table(),
     }
 
 
@@ -197,8 +200,14 @@ def sample_sums(totals: Mapping[str, Array], sample: int, width: int, errors: Ar
     )
 
 
-def sample_tables(estimates: Estimates, draft_errors: Array) -> dict[str, Array]:
-    """Return the tables of a sample, by the name of the field of EdgeModel."""
+def sample_tables(estimates: Estimates, draft_errors: Array, draws: Array) -> dict[str, Array]:
+    """Return the tables of a sample, by the name of the field of EdgeModel.
+
+    Args:
+        estimates: of the sample.
+        draft_errors: i64[2, 256], 2^20 times the error of a draft's base.
+        draws: DRAW[*] of the sample, in the order of their hashes.
+    """
     errors = estimates.errors
     growth = np.zeros(estimates.growth.size, np.int64)
     growth[1:] = ln_fine(estimates.growth[1:])
@@ -217,6 +226,7 @@ def sample_tables(estimates: Estimates, draft_errors: Array) -> dict[str, Array]
         "draft_errors": draft_errors.reshape(2, HALF_PHREDS),
         "unrelated": ln_unit(np.maximum(estimates.unrelated, 1e-30)),
         "clonal": ln_unit(estimates.equal_payloads),
+        **payloads.drawn_tables(draws, draft_errors),
     }
 
 

@@ -13,12 +13,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from umimill.kernels.drafts import LEAST_COMPARED
+from umimill.kernels.drafts import LEAST_COMPARED, count_near, spread_masks
 from umimill.kernels.score import DRAFT, ERROR_CLASSES, FIRST_CLASS
 from umimill.likelihood import (
     FINE,
     MOST_ERROR,
     binomial,
+    ln_unit,
     ordered_sum,
     phred_errors,
     quality_errors,
@@ -32,6 +33,12 @@ Integers = npt.NDArray[np.int64]
 # Bands of compared bases in which the mismatches of unrelated pairs are counted.
 BAND_STARTS = (LEAST_COMPARED, 17, 23, 29)
 DRAW_REACH = 16
+# Families that a payload is looked for among: of the draws, those that know most of their bases.
+MOST_DRAWN = 1 << 9
+# What the variance of numbers may be more than their mean by chance: three times the root of
+# 2 / MOST_DRAWN.
+CHANCE_SPREAD = 0.19
+LEAST_NUMBER = 1e-6
 EM_ROUNDS = 50
 # Share of a binomial in the mismatches of unrelated pairs, for what was never seen.
 RANDOM_SHARE = 0.05
@@ -123,6 +130,57 @@ def compare_drafts(draws: Array, left: Integers, right: Integers) -> tuple[Integ
         differs = ((apart >> np.uint64(2 * base)) & np.uint64(3)) != 0
         mismatches += differs & ((known >> np.uint32(base)) & np.uint32(1) != 0)
     return np.bitwise_count(known).astype(np.int64), mismatches
+
+
+def drawn_tables(draws: Array, errors: Integers) -> dict[str, Array]:
+    """Return the tables of the families that payloads are looked for among, by their names.
+
+    How many of the families drawn have a payload says how frequent it is, but by chance more or
+    less. The less these numbers differ by more than chance, the more weight has their mean.
+
+    Args:
+        draws: DRAW[*] of one sample, sorted by hash.
+        errors: i64[2, 256], 2^20 times the error of a draft's base.
+    """
+    known = np.bitwise_count(draws["mask"])
+    least = max(LEAST_COMPARED, 3 * int(known.max(initial=0)) // 4)
+    drawn = draws[known >= least][:MOST_DRAWN]
+    lanes = np.empty(drawn.size, np.uint64)
+    spread_masks(drawn["mask"].copy(), lanes)
+    near = np.empty(drawn.size, np.int64)
+    count_near(drawn["draft"].copy(), lanes, near)
+    mean, weight = number_weight(near)
+    error = errors[np.where(drawn["reads"] == 1, 0, 1), drawn["draft_quality"]]
+    logs = ln_unit(np.maximum([(near == 0).sum(), weight, (1.0 - weight) * mean], LEAST_NUMBER))
+    tables = {
+        "hash": drawn["hash"],
+        "draft": drawn["draft"],
+        "lanes": lanes,
+    }
+    room = {name: np.zeros(MOST_DRAWN, np.uint64) for name in tables}
+    for name, values in tables.items():
+        room[name][: drawn.size] = values
+    return {
+        "drawn": np.array([drawn.size, int(error.sum()) // max(1, drawn.size), *logs], np.int64),
+        **{f"drawn_{name}": values for name, values in room.items()},
+    }
+
+
+def number_weight(near: Integers) -> tuple[float, float]:
+    """Return (mean, weight of a family's own number) of others with its payload.
+
+    A number is its expectation and chance, of which the variance is the mean; what is more is due
+    to the payloads.
+
+    Args:
+        near: i64[n], how many others have each family's payload.
+    """
+    if not near.size:
+        return 0.0, 1.0
+    mean = ordered_sum(near) / near.size
+    spread = ordered_sum((near - mean) * (near - mean)) / near.size
+    more = max(spread - mean * (1.0 + CHANCE_SPREAD), 0.0)
+    return mean, more / max(more + mean, LEAST_NUMBER)
 
 
 def payload_shares(pairs: DraftPairs) -> tuple[float, Floats]:

@@ -111,7 +111,9 @@ def answer_queries(
                 row += 1
                 continue
             error = min(max(score_changes(query, families[row], model), -MOST_TERM), MOST_TERM)
-            payload = score_payload(query, families[row], np.int64(query["sample"]), model)
+            payload = score_payload(
+                query, query["child_key"], families[row], np.int64(query["sample"]), model
+            )
             score = error - np.int64(query["independent"]) + payload
             score = min(max(score, -MOST_SCORE), MOST_SCORE)
             # Families of a key come by reads, so of equals the first has no fewer.

@@ -21,6 +21,8 @@ U = np.uint64
 DRAFT_BASES = 32
 # Fewer bases known in both drafts say nothing.
 LEAST_COMPARED = 12
+# Drafts that differ at no more bases are one payload where payloads are counted.
+NEAR_MISMATCHES = 1
 LOW_BITS = U(0x5555555555555555)
 
 
@@ -129,6 +131,33 @@ def find_family(draft: Any, mask: Any, families: Any, start: int, stop: int) -> 
         fewest = mismatches
         most = compared
     return best
+
+
+@kernel
+def spread_masks(masks: Any, lanes: Any) -> None:
+    """Fill lanes, u64[n], with masks, u32[n]."""
+    for number in range(masks.size):
+        lanes[number] = mask_to_lanes(masks[number])
+
+
+@kernel
+def count_near(drafts: Any, lanes: Any, near: Any) -> None:
+    """Count how many others each draft is near to.
+
+    Args:
+        drafts: u64[n].
+        lanes: u64[n], their masks in lanes.
+        near: i64[n], filled.
+    """
+    for number in range(drafts.size):
+        near[number] = 0
+        for other in range(drafts.size):
+            mismatches, compared = compare_lanes(
+                drafts[number], lanes[number], drafts[other], lanes[other]
+            )
+            near[number] += (
+                other != number and compared >= LEAST_COMPARED and mismatches <= NEAR_MISMATCHES
+            )
 
 
 # -- drafts of rows --------------------------------------------------------------------------------

@@ -82,17 +82,21 @@ def sum_families(families: Any, reads: Any, composition: Any, sizes: Any) -> Non
             composition[sample, position, base] += 1
 
 
+@inline_kernel
+def hash_family(key: Any, family: Any, umi_length: Any, cell_length: Any) -> Any:
+    """Return the hash by which a family is drawn: of key, number and lengths."""
+    inner = U(family) | (U(umi_length) << U(16)) | (U(cell_length) << U(24))
+    return splitmix64(key ^ splitmix64(inner))
+
+
 @kernel
 def hash_families(families: Any, hashes: Any) -> None:
-    """Fill hashes, u64[n], with those by which families are drawn: of key, number and lengths."""
+    """Fill hashes, u64[n], with those of families."""
     for row in range(families.size):
         family = families[row]
-        inner = (
-            U(family["family"])
-            | (U(family["umi_length"]) << U(16))
-            | (U(family["cell_length"]) << U(24))
+        hashes[row] = hash_family(
+            family["key"], family["family"], family["umi_length"], family["cell_length"]
         )
-        hashes[row] = splitmix64(family["key"] ^ splitmix64(inner))
 
 
 @kernel

@@ -9,7 +9,9 @@
   Poisson's C^c / c!. By PCR, an early error is in a share f of the copies with density f^-2:
   rate * C / (C - 1) / c^2.
 - ln_independent: how many molecules have this very barcode and c reads.
-- payload: how much likelier the two drafts are from one molecule than from two of the sample.
+- payload: how much likelier the child's draft is as the parent's, misread, than as that of some
+  other family of the sample: of those drawn at random (near ones count by how they would be
+  misread), and for payloads that none of these has, as the drafts of random pairs differ.
 
 A log-likelihood is a whole number: inside in FINE = 1 / 2^20 nat, outside in 1 / 1024 nat. All
 tables are of the library's model (model.py); what is in them is estimated in census.py and
@@ -22,8 +24,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from umimill.jit import inline_kernel
-from umimill.kernels.drafts import LEAST_COMPARED, compare_lanes, mask_to_lanes
+from umimill.jit import inline_kernel, kernel
+from umimill.kernels.drafts import LEAST_COMPARED, compare_lanes, mask_to_lanes, mismatch_limit
+from umimill.kernels.families import hash_family
 
 U = np.uint64
 
@@ -53,6 +56,9 @@ DRAFT = 32
 ERROR_CLASSES = 32
 FIRST_CLASS = 14
 MOST_PAYLOAD = 30 << UNIT_BITS
+# A drawn family with this many mismatches or more is of another payload; P in 2^-NEAR_BITS.
+NEAR = 8
+NEAR_BITS = 40
 MOST_TERM = 1 << 29
 MOST_SCORE = 1 << 30
 IMPOSSIBLE = -(1 << 50)
@@ -84,6 +90,15 @@ class EdgeModel(NamedTuple):
             compared bases and mismatches.
         unrelated: i64[S, 33, 33], 1024 ln P(another payload, mismatches | two molecules).
         clonal: i64[S], 1024 ln P(equal payloads | two molecules).
+        ways: i64[33, 33], 1024 ln of how many drafts differ from one at so many of the bases
+            compared, by compared bases and mismatches.
+        near: i64[ERROR_CLASSES, 33, NEAR], 2^NEAR_BITS P(one such draft | one molecule).
+        drawn: i64[S, 5], families drawn of the sample, 2^20 times the error of their drafts, and
+            1024 ln of: how many of them have a payload of their own; the weight of the number of
+            them that a payload has; what is added to that, see payloads.drawn_tables.
+        drawn_hash: u64[S, *], kernels.families.hash_family of those.
+        drawn_draft: u64[S, *], their drafts.
+        drawn_lanes: u64[S, *], their masks in lanes.
     """
 
     log: Any
@@ -102,6 +117,12 @@ class EdgeModel(NamedTuple):
     same: Any
     unrelated: Any
     clonal: Any
+    ways: Any
+    near: Any
+    drawn: Any
+    drawn_hash: Any
+    drawn_draft: Any
+    drawn_lanes: Any
 
 
 @inline_kernel
@@ -188,26 +209,83 @@ def draft_error(family: Any, errors: Any) -> int:
     return errors[0 if family["reads"] == 1 else 1, family["draft_quality"]]
 
 
+@kernel
+def sum_near(
+    draft: Any, lanes: Any, error: int, hashes: Any, sample: int, model: EdgeModel
+) -> tuple[int, int]:
+    """Add up how likely the families drawn of a sample have a draft.
+
+    Args:
+        draft: the draft.
+        lanes: its mask in lanes.
+        error: 2^20 times its error.
+        hashes: (u64, u64), of two families that are left out.
+        sample: the sample.
+        model: tables.
+
+    Returns:
+        (2^NEAR_BITS times the sum, families that it is of).
+    """
+    near = model.near[error_class(error + model.drawn[sample, 1])]
+    total = np.int64(0)
+    count = model.drawn[sample, 0]
+    left_out = 0
+    for number in range(count):
+        mismatches, compared = compare_lanes(
+            draft, lanes, model.drawn_draft[sample, number], model.drawn_lanes[sample, number]
+        )
+        if mismatches >= NEAR or compared < LEAST_COMPARED:
+            continue
+        hashed = model.drawn_hash[sample, number]
+        if hashed == hashes[0] or hashed == hashes[1]:
+            left_out += 1
+        else:
+            total += near[compared, mismatches]
+    return total, count - left_out
+
+
 @inline_kernel
-def score_payload(child: Any, parent: Any, sample: int, model: EdgeModel) -> int:
-    """Return 1024 ln(P(drafts | one molecule) / P(drafts | two)); 0 without evidence."""
-    mismatches, compared = compare_lanes(
-        child["draft"],
-        mask_to_lanes(child["mask"]),
-        parent["draft"],
-        mask_to_lanes(parent["mask"]),
-    )
+def score_payload(child: Any, child_key: Any, parent: Any, sample: int, model: EdgeModel) -> int:
+    """Return 1024 ln(P(drafts | one molecule) / P(drafts | two)); 0 without evidence.
+
+    Args:
+        child: a family, or a query of one.
+        child_key: its key.
+        parent: a family.
+        sample: their sample.
+        model: tables.
+    """
+    lanes, other_lanes = mask_to_lanes(child["mask"]), mask_to_lanes(parent["mask"])
+    mismatches, compared = compare_lanes(child["draft"], lanes, parent["draft"], other_lanes)
     if compared < LEAST_COMPARED:
         return np.int64(0)
     errors = model.draft_errors[sample]
-    group = error_class(draft_error(child, errors) + draft_error(parent, errors))
-    same = model.same[group, compared, mismatches]
+    error, other_error = draft_error(child, errors), draft_error(parent, errors)
+    same = model.same[error_class(error + other_error), compared, mismatches]
     two = log_add(
         model.softplus, model.clonal[sample] + same, model.unrelated[sample, compared, mismatches]
     )
     # Clones are few: a number of mismatches that no two of them have must not speak for an error.
-    most = MOST_PAYLOAD if mismatches <= (3 * compared + 16) // 32 else 0
-    return min(max(same - two, -MOST_PAYLOAD), most)
+    if mismatches > mismatch_limit(compared):
+        return min(max(same - two, -MOST_PAYLOAD), 0)
+    hashes = (
+        hash_family(child_key, child["family"], child["umi_length"], child["cell_length"]),
+        hash_family(parent["key"], parent["family"], parent["umi_length"], parent["cell_length"]),
+    )
+    total, count = sum_near(child["draft"], lanes, error, hashes, sample, model)
+    if count > 0:
+        # Either may be the one that is misread.
+        if mismatches > 0 and total > 0:
+            other, _ = sum_near(parent["draft"], other_lanes, other_error, hashes, sample, model)
+            total = min(total, other)
+        alike = model.drawn[sample, 4] + same
+        if total > 0:
+            seen = ln_whole(model.log, total) - ((NEAR_BITS * LN_TWO) >> (40 - FINE_BITS))
+            weighed = model.drawn[sample, 3] + to_unit(seen) + model.ways[compared, mismatches]
+            alike = log_add(model.softplus, alike, weighed)
+        unseen = model.drawn[sample, 2] + model.unrelated[sample, compared, mismatches]
+        two = log_add(model.softplus, alike, unseen) - to_unit(ln_whole(model.log, count))
+    return min(max(same - two, -MOST_PAYLOAD), MOST_PAYLOAD)
 
 
 @inline_kernel
@@ -323,7 +401,7 @@ def score_edge(
     independent = score_independent(few, sample, model)
     error = min(max(error, -MOST_TERM), MOST_TERM)
     independent = min(max(independent, -MOST_TERM), MOST_TERM)
-    payload = score_payload(few, many, sample, model)
+    payload = score_payload(few, few["key"], many, sample, model)
     score = min(max(error - independent + payload, -MOST_SCORE), MOST_SCORE)
     return score, error, independent, payload
 
