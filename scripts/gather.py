@@ -15,4 +15,5 @@ with run_job(snakemake, "gather", "write", samples=samples) as meter:
         {sample: [Path(path) for path in fastq_files(sample, paired=paired)] for sample in samples},
         Path(SAMPLES_FOLDER),
         meter,
+        cells=snakemake.params.cells,
     )

@@ -29,7 +29,7 @@ from umimill.checkout import RECORD_BLOCK, Aside, Part, checkout
 from umimill.files import write_json
 from umimill.gather import gather, gather_unmatched
 from umimill.index import Fragments, index
-from umimill.layout import sample_layouts, tiled_samples
+from umimill.layout import cell_samples, sample_layouts, tiled_samples
 from umimill.library_tables import LibrarySettings
 from umimill.link import link
 from umimill.metrics import Meter
@@ -435,6 +435,7 @@ class _Stages:
 
     def gather(self, index_path: Path) -> list[Path]:
         library, found = self.library, []
+        cells = cell_samples(library.layouts)
         for samples in sample_runs(library.samples):
             fastq = {
                 sample: [self.folder / name for name in fastq_files(sample, paired=library.paired)]
@@ -447,10 +448,15 @@ class _Stages:
                 fastq,
                 self.folder / SAMPLES_FOLDER,
                 meter,
+                cells=cells,
             )
             self.done(meter, "write")
             found += [path for paths in fastq.values() for path in paths]
-            found += [self.folder / name for sample in samples for name in table_files(sample)]
+            found += [
+                self.folder / name
+                for sample in samples
+                for name in table_files(sample, cells=sample in cells)
+            ]
         return found
 
     def gather_unmatched(self, pieces: Sequence[Path]) -> list[Path]:

@@ -84,6 +84,12 @@ def test_names_of_outputs() -> None:
         "results/samples/S1/S1.sizes.tsv",
         "results/samples/S1/S1.ledger.tsv",
     ]
+    assert table_files("S1", cells=True)[4:] == [
+        "results/samples/S1/S1.cells.parquet",
+        "results/samples/S1/S1.cell_calls.tsv",
+        "results/samples/S1/S1.cell_ranks.tsv",
+        "results/samples/S1/S1.cell_profile.tsv",
+    ]
     assert unmatched_files("L1", paired=False) == ["results/unmatched/L1/L1.unmatched.fastq.gz"]
     assert unmatched_files("L1", paired=True)[1].endswith("/L1.unmatched_R2.fastq.gz")
 

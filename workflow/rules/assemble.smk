@@ -105,7 +105,11 @@ for library in CONFIG.libraries:
                     for sample in samples
                     for path in fastq_files(sample, paired=library.paired)
                 ],
-                tables=[path for sample in samples for path in table_files(sample)],
+                tables=[
+                    path
+                    for sample in samples
+                    for path in table_files(sample, cells=sample in CELL_SAMPLES)
+                ],
                 metrics=f"results/metrics/{library.name}/gather.{number + 1}.json",
             log:
                 f"logs/gather/{library.name}.{number + 1}.log",
@@ -122,6 +126,7 @@ for library in CONFIG.libraries:
                 version=__version__,
                 library=library.name,
                 samples=list(samples),
+                cells=[sample for sample in samples if sample in CELL_SAMPLES],
                 paired=library.paired,
             script:
                 "../../scripts/gather.py"

@@ -3,7 +3,7 @@ import re
 from umimill import ALGORITHM_VERSION, __version__
 from umimill.config import bucket_count, load_config
 from umimill.errors import ConfigError
-from umimill.layout import check_row, parse_layout
+from umimill.layout import cell_samples, check_row, parse_layout
 from umimill.names import fastq_files, sample_runs, table_files, unmatched_files
 
 try:
@@ -33,6 +33,13 @@ def names_pattern(names):
 # Libraries whose cell barcodes are on a list have one file a part, and two stages, more.
 LISTED = names_pattern(library.name for library in CONFIG.libraries if library.cell_list)
 NOT_LISTED = names_pattern(library.name for library in CONFIG.libraries if not library.cell_list)
+
+
+CELL_SAMPLES = {
+    sample
+    for library in CONFIG.libraries
+    for sample in cell_samples([(row.sample, row.layout, row.layout_read2) for row in library.rows])
+}
 
 
 def library_cell_list(wildcards):
@@ -177,6 +184,17 @@ def library_fragments(library):
             ("move", "fates"),
         )
         for path in library_buckets(library, stage, ending)
+    ]
+
+
+def cell_tables():
+    """Name what the report shows of cells, sample by sample."""
+    return [
+        f"results/samples/{sample}/{sample}.{table}.tsv"
+        for library in CONFIG.libraries
+        for sample in library.samples
+        if sample in CELL_SAMPLES
+        for table in ("cell_calls", "cell_ranks")
     ]
 
 

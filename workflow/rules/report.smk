@@ -1,5 +1,6 @@
 rule report:
     input:
+        cell_tables(),
         [
             f"results/metrics/{library.name}/{name}"
             for library in CONFIG.libraries

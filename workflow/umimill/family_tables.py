@@ -102,7 +102,12 @@ def families_table(families: Array, fates: Array, edges: Array, sample: str) -> 
     )
 
 
-def _pieces(entry: Mapping[str, Any]) -> Iterator[tuple[Array, Array, Array]]:
+def family_pieces(entry: Mapping[str, Any]) -> Iterator[tuple[Array, Array, Array]]:
+    """Yield the families of a sample in order with their fates and edges.
+
+    Args:
+        entry: the sample in the index of its library.
+    """
     for families, fates, start, stop in entry["families"]:
         with BlockFile(Path(families)) as family_file, BlockFile(Path(fates)) as fate_file:
             for at in range(start, stop, READ_FAMILIES):
@@ -123,6 +128,6 @@ def write_families(entry: Mapping[str, Any], path: Path) -> None:
     """
     with whole_file(path) as temporary:
         writer = tables.TableWriter(temporary, FAMILIES, ["sample", "status", "flags"])
-        for families, fates, edges in _pieces(entry):
+        for families, fates, edges in family_pieces(entry):
             writer.add(families_table(families, fates, edges, entry["sample"]))
         writer.close()

@@ -6,7 +6,7 @@ buckets. Records and their order are checked against what the buckets said they 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +16,7 @@ import numpy.typing as npt
 from umimill import tables
 from umimill.bgzf import EOF_BLOCK
 from umimill.blockfile import BlockFile
+from umimill.cell_tables import write_cells
 from umimill.errors import UmimillError
 from umimill.family_tables import write_families
 from umimill.files import read_json, whole_file
@@ -32,6 +33,8 @@ def gather(
     fastq: Mapping[str, Sequence[Path]],
     folder: Path,
     meter: Meter,
+    *,
+    cells: Collection[str] = (),
 ) -> None:
     """Write the files of a run of samples.
 
@@ -41,6 +44,7 @@ def gather(
         fastq: FASTQ files of each sample, one a mate.
         folder: the folder with a folder for each sample.
         meter: metrics of the job.
+        cells: those of the samples that have cell barcodes.
 
     Raises:
         UmimillError: where fragments do not hold what the index says.
@@ -59,6 +63,8 @@ def gather(
                 paired=len(fastq[sample]) == 2,
             )
             write_families(entry, home / f"{sample}.families.parquet")
+            if sample in cells:
+                write_cells(entry, home)
         if records != entry["records"]:
             raise UmimillError(
                 f"sample {sample}: {entry['records']:,} records but {records:,} molecules "

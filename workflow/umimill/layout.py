@@ -290,7 +290,15 @@ def tiled_samples(layouts: Sequence[Sequence[str | None]], placement: str) -> li
         placement: "tile" or "fixed" for all samples; "auto" takes single cells for tiled: their
             cDNA is broken up behind the barcode.
     """
+    samples, _ = sample_layouts(layouts)
+    return {"tile": list(samples), "fixed": [], "auto": cell_samples(layouts)}[placement]
+
+
+def cell_samples(layouts: Sequence[Sequence[str | None]]) -> list[str]:
+    """Return the samples that have cell barcodes.
+
+    Args:
+        layouts: rows (sample, layout, layout of read 2 or nothing).
+    """
     samples, rows = sample_layouts(layouts)
-    cells = {row.sample for row in rows if row.cell_length}
-    chosen = {"tile": range(len(samples)), "fixed": (), "auto": cells}[placement]
-    return [sample for number, sample in enumerate(samples) if number in chosen]
+    return [samples[number] for number in sorted({row.sample for row in rows if row.cell_length})]

@@ -6,6 +6,8 @@ from collections.abc import Sequence
 
 SAMPLES_FOLDER = "results/samples"
 UNMATCHED_FOLDER = "results/unmatched"
+SAMPLE_TABLES = ("molecules.parquet", "families.parquet", "sizes.tsv", "ledger.tsv")
+CELL_TABLES = ("cells.parquet", "cell_calls.tsv", "cell_ranks.tsv", "cell_profile.tsv")
 # One gather job for so many samples: starting a job costs as much as gathering about ten small
 # samples. At most 16 jobs a library.
 RUN_SAMPLES = 8
@@ -22,9 +24,9 @@ def fastq_files(sample: str, *, paired: bool) -> list[str]:
     return [f"{folder}/{sample}.consensus{mate}.fastq.gz" for mate in _mates(paired)]
 
 
-def table_files(sample: str) -> list[str]:
-    """Return the tables of a sample."""
-    endings = ("molecules.parquet", "families.parquet", "sizes.tsv", "ledger.tsv")
+def table_files(sample: str, *, cells: bool = False) -> list[str]:
+    """Return the tables of a sample, which may have cell barcodes."""
+    endings = [*SAMPLE_TABLES, *(CELL_TABLES if cells else ())]
     return [f"{SAMPLES_FOLDER}/{sample}/{sample}.{ending}" for ending in endings]
 
 

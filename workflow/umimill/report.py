@@ -9,12 +9,13 @@ from __future__ import annotations
 import csv
 import json
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
 from umimill import report_sections, summary
 from umimill.barcode_sums import Barcodes, Outcome
+from umimill.cell_sums import CellCall, SampleCells
 from umimill.errors import UmimillError
 from umimill.files import whole_file
 from umimill.sample_table import SheetRow, write_sample_table
@@ -124,15 +125,40 @@ def load_library(folder: Path, name: str, sheet: Sequence[SheetRow]) -> Library:
     sizes: dict[str, list[tuple[int, int]]] = {}
     for sample, size, count in _rows(folder / "sizes.tsv", _size_row):
         sizes.setdefault(sample, []).append((size, count))
+    samples = tuple(_rows(folder / "samples.tsv", _sample))
     return Library(
         name=name,
-        samples=tuple(_rows(folder / "samples.tsv", _sample)),
+        samples=samples,
         jobs=jobs,
         ledger=ledger,
         sizes={sample: tuple(rows) for sample, rows in sizes.items()},
         provenance=_with_metadata(folder / "provenance.json", sheet),
         barcodes=dict(_rows(folder / "barcodes.tsv", _barcodes)),
         outcomes=tuple(_rows(folder / "outcomes.tsv", _outcome)),
+        cells=tuple(_cells(folder.parents[1] / "samples", [sample.name for sample in samples])),
+    )
+
+
+def _cells(home: Path, samples: Sequence[str]) -> Iterator[SampleCells]:
+    """Yield the cells of those samples that have cell barcodes."""
+    for sample in samples:
+        calls = home / sample / f"{sample}.cell_calls.tsv"
+        if calls.exists():
+            curve = _rows(
+                home / sample / f"{sample}.cell_ranks.tsv",
+                lambda row: (int(row["rank"]), int(row["molecules"])),
+            )
+            found = _rows(calls, _cell_call)
+            yield SampleCells(sample, tuple(curve), {call.method: call for call in found})
+
+
+def _cell_call(row: Mapping[str, str]) -> CellCall:
+    return CellCall(
+        method=row["method"],
+        least=int(row["least_molecules"]) if row["least_molecules"] else None,
+        cells=int(row["cells"]),
+        molecules=int(row["molecules"]),
+        share=float(row["molecules_share"]),
     )
 
 

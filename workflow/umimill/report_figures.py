@@ -8,8 +8,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from umimill import barcode_sums, plots, report_tables, summary
+from umimill import barcode_sums, cell_report, plots, report_tables, summary
 from umimill.barcode_sums import Outcome
+from umimill.cell_sums import SampleCells
 from umimill.findings import count, percent, plural, size
 from umimill.summary import Job, StageSum
 from umimill.svg import short, words
@@ -97,6 +98,28 @@ def outcomes(rows: Sequence[Outcome]) -> Figure:
         ),
         "outcomes",
         _legend(shown, plots.OUTCOME_COLORS),
+    )
+
+
+def cells(samples: Sequence[SampleCells]) -> Figure:
+    """Molecules of cell barcodes by rank, a panel a sample."""
+    shown = cell_report.shown_samples(samples)
+    title = "How many molecules has a cell barcode?"
+    caption = "Molecules of a sample's cell barcodes, the largest first, both axes in logarithms. "
+    if len(shown) < len(samples):
+        caption += f"The {count(len(shown))} samples of most molecules; the table has all. "
+    return _drawn(
+        title,
+        caption + "The same axes for every sample.",
+        lambda width, name: cell_report.rank_panels(
+            shown, width=width, name=name, label="Molecules of cell barcodes by rank."
+        ),
+        "cells",
+        [
+            ("called by OrdMag", cell_report.CALLED_COLOR),
+            ("not called", cell_report.CURVE_COLOR),
+            ("knee", "currentColor"),
+        ],
     )
 
 

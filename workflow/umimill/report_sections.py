@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from umimill import advice, findings, report_figures, report_tables, summary
+from umimill import advice, cell_report, findings, report_figures, report_tables, summary
 from umimill.advice import Advice
 from umimill.findings import Answer, count, names, plural, size
 from umimill.report_figures import Figure
@@ -32,6 +32,11 @@ GLOSSARY = (
     ("chimera suspect", "a family that rather is a chimera of a larger one on its barcode"),
     ("unresolved", "an N in the barcode, or so many unsure bases that its molecule is not known"),
     ("off list", "its cell barcode is not on the list, and no listed cell is likely enough"),
+    (
+        "OrdMag",
+        "a cell has at least a tenth of the molecules of the cell at a hundredth of the ranks",
+    ),
+    ("knee", "where the molecules of cell barcodes by rank begin to fall"),
     ("occupancy", "molecules over the barcodes there could be; near 1 molecules share barcodes"),
     (
         "barcode error",
@@ -87,6 +92,7 @@ def page(libraries: Sequence[Library]) -> Page:
     makers: tuple[Callable[[Sequence[Library]], Section | None], ...] = (
         _samples,
         _barcodes,
+        _cells,
         _ledger,
         _throughput,
         _memory,
@@ -143,6 +149,15 @@ def _barcodes(libraries: Sequence[Library]) -> Section | None:
         (report_figures.outcomes(rows),) if mixed else (),
         (report_tables.barcodes(libraries), report_tables.estimates(libraries)),
     )
+
+
+def _cells(libraries: Sequence[Library]) -> Section | None:
+    samples = [cells for library in libraries for cells in library.cells]
+    if not samples:
+        return None
+    figures = (report_figures.cells(samples),) if any(one.curve for one in samples) else ()
+    sentences = (cell_report.sentence(samples),)
+    return Section("cells", "Cells", sentences, figures, (cell_report.table(samples),))
 
 
 def _ledger(libraries: Sequence[Library]) -> Section | None:

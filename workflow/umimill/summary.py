@@ -14,6 +14,7 @@ from datetime import datetime
 from typing import Any
 
 from umimill.barcode_sums import Barcodes, Outcome
+from umimill.cell_sums import SampleCells
 
 STAGES = (
     "probe",
@@ -126,6 +127,7 @@ class Library:
     provenance: Mapping[str, Any] = field(default_factory=dict)
     barcodes: Mapping[str, Barcodes] = field(default_factory=dict)
     outcomes: tuple[Outcome, ...] = ()
+    cells: tuple[SampleCells, ...] = ()
 
     @property
     def buckets(self) -> int:
