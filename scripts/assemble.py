@@ -7,6 +7,7 @@ from umimill.cells import Filter
 from umimill.job import run_job, split_item
 
 bucket = snakemake.wildcards.bucket
+lineage = snakemake.output.get("lineage")
 with run_job(snakemake, "assemble", "model", bucket=bucket) as meter:
     assemble(
         Path(snakemake.input.plan),
@@ -24,4 +25,5 @@ with run_job(snakemake, "assemble", "model", bucket=bucket) as meter:
         (Path(snakemake.output.mate1), Path(snakemake.output.mate2)),
         Path(snakemake.output.molecules),
         meter,
+        lineage_path=Path(lineage) if lineage else None,
     )

@@ -8,8 +8,9 @@ from umimill.job import run_job, split_item
 unit = snakemake.wildcards.unit
 units = snakemake.params.units
 number, count = split_item(snakemake.wildcards.part)
-unmatched = snakemake.output.get("unmatched")
-unplaced = snakemake.output.get("unplaced")
+unmatched, unplaced, names = (
+    snakemake.output.get(name) for name in ("unmatched", "unplaced", "names")
+)
 with run_job(snakemake, "checkout", "match", unit=unit, part=snakemake.wildcards.part) as meter:
     checkout(
         [Path(path) for path in snakemake.input.reads],
@@ -22,4 +23,5 @@ with run_job(snakemake, "checkout", "match", unit=unit, part=snakemake.wildcards
         minimum_umi_quality=snakemake.params.minimum_umi_quality,
         unmatched=Path(unmatched) if unmatched else None,
         aside=Aside(Path(snakemake.input.cells), Path(unplaced)) if unplaced else None,
+        names=Path(names) if names else None,
     )

@@ -31,11 +31,20 @@ from umimill.gather import gather, gather_unmatched
 from umimill.index import Fragments, index
 from umimill.layout import cell_samples, sample_layouts, tiled_samples
 from umimill.library_tables import LibrarySettings
+from umimill.lineage import Sources as LineageSources
+from umimill.lineage import lineage
 from umimill.link import link
 from umimill.metrics import Meter
 from umimill.model import model
 from umimill.move import move
-from umimill.names import SAMPLES_FOLDER, fastq_files, sample_runs, table_files, unmatched_files
+from umimill.names import (
+    SAMPLES_FOLDER,
+    fastq_files,
+    lineage_file,
+    sample_runs,
+    table_files,
+    unmatched_files,
+)
 from umimill.place import place
 from umimill.plan import plan
 from umimill.probe import probe
@@ -98,6 +107,8 @@ class Knobs:
         record_block: records that go to one part in one go. It moves the blocks of the unmatched
             file, so it is no free knob: the package has one value.
         unmatched: whether to write the unmatched file.
+        lineage: whether to write the table of all reads.
+        span_records, shelf_bytes: records that lineage puts in order at a time, and rows it holds.
         mem_mb: memory of a job, more than any baseline of a test process.
     """
 
@@ -111,6 +122,9 @@ class Knobs:
     batch_bytes: int | None = None
     record_block: int = RECORD_BLOCK
     unmatched: bool = True
+    lineage: bool = True
+    span_records: int | None = None
+    shelf_bytes: int | None = None
     mem_mb: int = 8000
 
 
@@ -249,6 +263,7 @@ class _Stages:
                     minimum_umi_quality=self.library.minimum_umi_quality,
                     unmatched=unmatched[-1] if unmatched else None,
                     aside=asides[-1] if asides else None,
+                    names=home / f"{name}.names" if knobs.lineage else None,
                     staging_bytes=knobs.staging_bytes,
                 )
                 self.done(meter, "match")
@@ -373,6 +388,7 @@ class _Stages:
         knobs, library = self.knobs, self.library
         kinds = ("mate1", "mate2", "molecules")
         found = {kind: self.bucket_files("assemble", kind) for kind in kinds}
+        lineages = self.bucket_files("assemble", "lineage")
         for number, meter in enumerate(self.bucket_meters("assemble", knobs.threads)):
             assemble(
                 plan_path,
@@ -386,6 +402,7 @@ class _Stages:
                 (found["mate1"][number], found["mate2"][number]),
                 found["molecules"][number],
                 meter,
+                lineage_path=lineages[number] if knobs.lineage else None,
                 batch_bytes=knobs.batch_bytes,
             )
             self.done(meter, "model")
@@ -459,6 +476,30 @@ class _Stages:
             ]
         return found
 
+    def lineage(self, index_path: Path) -> list[Path]:
+        knobs, parts = self.knobs, self.knobs.parts
+        output = self.folder / lineage_file(self.library.name)
+        meter = self.meter("lineage")
+        lineage(
+            LineageSources(
+                index=index_path,
+                units=[unit for unit, _ in self.units()],
+                names=[
+                    self.path("partition", self.library.name, unit, f"{part + 1}-of-{parts}.names")
+                    for unit, _ in self.units()
+                    for part in range(parts)
+                ],
+                fragments=self.bucket_files("assemble", "lineage"),
+            ),
+            knobs.parts,
+            output,
+            meter,
+            span_records=knobs.span_records,
+            shelf_bytes=knobs.shelf_bytes,
+        )
+        self.done(meter, "compress")
+        return [output]
+
     def gather_unmatched(self, pieces: Sequence[Path]) -> list[Path]:
         names = unmatched_files(self.library.name, paired=self.library.paired)
         outputs = [self.folder / name for name in names]
@@ -470,7 +511,7 @@ class _Stages:
 
 def run_checkout(library: Library, folder: Path) -> list[Path]:
     """Run a library up to its partition files, for those who want to know of every read."""
-    stages = _Stages(library, folder, Knobs(unmatched=False))
+    stages = _Stages(library, folder, Knobs(unmatched=False, lineage=False))
     rows, _ = stages.checkout(stages.probes())
     return rows
 
@@ -494,7 +535,7 @@ class Refined:
 
 def run_refine(library: Library, folder: Path, knobs: Knobs) -> Refined:
     """Run a library up to the fates of its families."""
-    stages = _Stages(library, folder, replace(knobs, unmatched=False))
+    stages = _Stages(library, folder, replace(knobs, unmatched=False, lineage=False))
     rows, _ = stages.checkout(stages.probes())
     plan_path = stages.plan(rows)
     tables = stages.tally(plan_path)
@@ -526,6 +567,8 @@ def run_pipeline(library: Library, folder: Path, knobs: Knobs | None = None) -> 
     found = stages.gather(index_path)
     if knobs.unmatched:
         found += stages.gather_unmatched(unmatched)
+    if knobs.lineage:
+        found += stages.lineage(index_path)
     found += [stages.path("metrics", library.name, name) for name in LIBRARY_TABLES]
     outputs = {str(path.relative_to(folder / "results")): path for path in found}
     return Run(library, folder, outputs, stages.jobs)

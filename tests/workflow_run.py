@@ -294,7 +294,7 @@ def digests(folder: Path, *parts: str) -> dict[str, str]:
     """Give the SHA-256 of files by path; by default of all data outputs of a run."""
     return {
         str(path.relative_to(folder)): hashlib.sha256(path.read_bytes()).hexdigest()
-        for part in parts or ("results/samples", "results/unmatched")
+        for part in parts or ("results/samples", "results/unmatched", "results/lineage")
         for path in files_below(folder / part)
         if not is_metrics(path)
     }

@@ -190,7 +190,7 @@ def test_rows_come_to_their_molecules(
         for cell in read_cells(case, bucket):
             hot = cell.batch.hot
             order = sorted_order(hot, hot.size)
-            numbers = number_rows(cell.settled, cell.batch, order, cell.given, strides)
+            numbers, _ = number_rows(cell.settled, cell.batch, order, cell.given, strides)
             molecules = find_molecules(cell.settled, Filter(1))
             ordered = np.empty(hot.size, np.int64)
             count = kernels.order_rows(hot, order, numbers, molecules, ordered)

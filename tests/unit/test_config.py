@@ -60,6 +60,7 @@ def test_sheets_become_libraries() -> None:
         floor=1e-4,
         unmatched=False,
         suspects=False,
+        lineage=False,
         keep_intermediates=True,
     )
     assert [library.paired for library in load().libraries] == [False, True]
@@ -97,6 +98,8 @@ def test_sheets_become_libraries() -> None:
         ("outputs", "suspects", "suspects", True),
         ("outputs", "suspects", "unmatched", False),
         ("outputs", "unmatched,Suspects", "suspects", True),
+        ("outputs", "lineage", "lineage", True),
+        ("outputs", "unmatched", "lineage", False),
         ("keep_intermediates", False, "keep_intermediates", False),
         ("keep_intermediates", "FALSE", "keep_intermediates", False),
         ("keep_intermediates", "true", "keep_intermediates", True),
@@ -113,7 +116,7 @@ FLOOR = "give rt, medium, high or a number from 1e-09 to 0.1"
 PARTS = "give a whole number from 1 to 256"
 METHODS = "give posterior, unique, directional, adjacency, cluster, percentile"
 POSTERIOR = "give a number from 0.5 to below 1"
-OUTPUTS = "give a list of these: unmatched, suspects"
+OUTPUTS = "give a list of these: unmatched, suspects, lineage"
 
 
 @pytest.mark.parametrize(

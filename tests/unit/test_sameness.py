@@ -53,7 +53,8 @@ def test_base_run_has_what_the_product_needs(kind: str, bases: Callable[[str], B
     base = bases(kind)
     run, water = base.run, "samples/water/water"
     per_sample = len(run.library.samples) * (6 if kind == "paired" else 5)
-    assert len(run.outputs) == per_sample + (2 if kind == "paired" else 1) + 5
+    # Unmatched reads, tables of the library, lineage.
+    assert len(run.outputs) == per_sample + (2 if kind == "paired" else 1) + 10 + 1
     deepest = {
         sample: max((row["reads"] for row in run.molecules(sample)), default=0)
         for sample in run.library.samples
@@ -84,6 +85,8 @@ FACTORS: dict[str, tuple[Any, ...]] = {
     "table_bytes": (1, None),
     "block_bytes": (1, 5000, None),
     "batch_bytes": (1, None),
+    "span_records": (1, 3000, None),
+    "shelf_bytes": (1, None),
 }
 CELLS = covering(FACTORS)
 
@@ -126,6 +129,8 @@ def test_same_bytes(
     # Two cells under way at once, so that one could be written before the other.
     assert max(scaled.cells) >= 2
     assert row_groups(run) >= 3
+    assert run.total("lineage", "reads") == run.total("checkout", "reads")
+    assert (run.total("lineage", "umi_spill_bytes") > 0) == (knobs.shelf_bytes == 1)
     assert run.hashes() == base.hashes
 
 

@@ -133,6 +133,8 @@ CASES: dict[str, tuple[str, Change]] = {
     "`floor`": ("kept", config("floor=high")),
     "`outputs`: `unmatched` is asked for": ("kept", config("outputs=unmatched")),
     "`outputs`: `unmatched` is no longer asked for": ("removed", config("outputs=")),
+    "`outputs`: `lineage` is asked for": ("kept", config("outputs=lineage")),
+    "`outputs`: `lineage` is no longer asked for": ("removed", config("outputs=unmatched")),
     "`outputs`: `suspects` is asked for, or no longer": ("kept", config("outputs=suspects")),
     "`keep_intermediates`: from `true` to `false`": ("kept", config("keep_intermediates=false")),
     "`keep_intermediates`: from `false` to `true`": ("removed", config("keep_intermediates=true")),
@@ -197,7 +199,9 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     for folder in folders.values():
         runs.write_sheets(folder, unit_rows(), SAMPLES)
     runs.write_config(folders["kept"])
-    runs.write_config(folders["removed"], keep_intermediates=False, outputs=["unmatched"])
+    runs.write_config(
+        folders["removed"], keep_intermediates=False, outputs=["unmatched", "lineage"]
+    )
     folders["listed"] = home / "listed"
     cells = cell_fixture.make_cells(folders["listed"] / "cells", reads=2000)
     packed = gzip.decompress(cells.cell_list.read_bytes())

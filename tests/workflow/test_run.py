@@ -96,7 +96,8 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Finished:
     folder.mkdir()
     given = write_inputs(folder)
     write_sheets(folder)
-    runs.write_config(folder, units="Läufe.csv", samples="Proben Liste.tsv", outputs=["unmatched"])
+    outputs = ["unmatched", "lineage"]
+    runs.write_config(folder, units="Läufe.csv", samples="Proben Liste.tsv", outputs=outputs)
     dry = {name: runs.succeed(folder, "--dry-run", snakefile=name) for name in SNAKEFILES}
     assert not (folder / "results").exists()
     return Finished(folder, dry, runs.succeed(folder), given)
@@ -112,7 +113,7 @@ def test_dry_run_lists_what_is_run(finished: Finished, snakefile: str) -> None:
     assert finished.dry[snakefile].jobs == finished.result.jobs
     assert finished.result.stages == {
         "probe": 5, "checkout": 5, "plan": 3, "tally": 3, "model": 3, "link": 3, "settle": 3,
-        "move": 3, "route": 3, "assemble": 3, "index": 3, "gather": 6, "report": 1,
+        "move": 3, "route": 3, "assemble": 3, "index": 3, "gather": 6, "lineage": 3, "report": 1,
     }  # fmt: skip
 
 
@@ -132,6 +133,8 @@ def test_files_are_those_of_the_manual(finished: Finished) -> None:
         expected |= {f"samples/{sample}/{sample}.{name}" for sample in members for name in names}
         names = [*(f"unmatched{mate}.fastq.gz" for mate in mates), "metrics.json"]
         expected |= {f"unmatched/{library}/{library}.{name}" for name in names}
+        names = ["lineage.parquet", "metrics.json"]
+        expected |= {f"lineage/{library}/{library}.{name}" for name in names}
         names = ["jobs.json", "ledger.tsv", "sizes.tsv", "samples.tsv", "provenance.json"]
         names += ["barcodes.tsv", "outcomes.tsv", "index.json", "gather.1.json"]
         names += ["posteriors.tsv", "corrections.tsv", "umi_errors.tsv", "family_sizes.tsv"]
@@ -363,7 +366,7 @@ def test_intermediates_can_be_removed(finished: Finished, tmp_path: Path) -> Non
     before = runs.digests(folder)
     runs.succeed(folder, "clean_intermediates")
     assert {path.name for path in (folder / "results").iterdir()} == {
-        "samples", "unmatched", "metrics", "report",
+        "samples", "unmatched", "lineage", "metrics", "report",
     }  # fmt: skip
     assert runs.digests(folder) == before
     assert "Nothing to be done" in runs.succeed(folder).output

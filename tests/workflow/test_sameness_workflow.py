@@ -20,7 +20,7 @@ import pytest
 import workflow_run as runs
 from umimill.bgzf import compress_block
 
-TARGETS = ("gather_deep_1", "gather_unmatched_deep")
+TARGETS = ("gather_deep_1", "gather_unmatched_deep", "lineage_deep")
 SAMPLES = {
     "A": ("^ACGTACttgcaN{14}", "^N{2}cag"),
     "B": ("^TGCATGttgcaN{14}", "^N{2}cag"),
@@ -114,7 +114,7 @@ def make_run(home: Path, cell: Cell, folder: Path) -> None:
         folder,
         parts=cell.parts,
         keep_intermediates=cell.keep,
-        outputs=["unmatched"],
+        outputs=["unmatched", "lineage"],
         **buckets,
     )
 

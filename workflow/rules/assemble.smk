@@ -5,6 +5,11 @@ rule assemble:
         fates="results/move/{library}/{bucket}.fates",
         routes=library_file("route", "json"),
     output:
+        **(
+            {"lineage": intermediate("results/assemble/{library}/{bucket}.lineage")}
+            if CONFIG.lineage
+            else {}
+        ),
         mate1=intermediate("results/assemble/{library}/{bucket}.mate1"),
         mate2=intermediate("results/assemble/{library}/{bucket}.mate2"),
         molecules=intermediate("results/assemble/{library}/{bucket}.molecules"),
@@ -158,3 +163,34 @@ for library in CONFIG.libraries:
                 parts=CONFIG.parts,
             script:
                 "../../scripts/gather_unmatched.py"
+
+    if CONFIG.lineage:
+
+        rule:
+            name:
+                f"lineage_{library.name}"
+            input:
+                index=f"results/index/{library.name}.json",
+                names=library_parts(library.name, "names"),
+                fragments=library_buckets(library.name, "assemble", "lineage"),
+            output:
+                table=lineage_file(library.name),
+                metrics=f"results/lineage/{library.name}/{library.name}.metrics.json",
+            log:
+                f"logs/lineage/{library.name}.log",
+            benchmark:
+                f"benchmarks/lineage/{library.name}.jsonl"
+            conda:
+                "../../envs/stage.yaml"
+            threads: 1
+            resources:
+                mem_mb=500,
+                runtime=60,
+            params:
+                algorithm=ALGORITHM_VERSION,
+                version=__version__,
+                library=library.name,
+                units=[unit.unit for unit in library.units],
+                parts=CONFIG.parts,
+            script:
+                "../../scripts/lineage.py"

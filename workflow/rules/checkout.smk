@@ -60,6 +60,11 @@ rule checkout:
             if CONFIG.unmatched
             else {}
         ),
+        **(
+            {"names": intermediate("results/partition/{library}/{unit}/{part}.names")}
+            if CONFIG.lineage
+            else {}
+        ),
         rows=intermediate("results/partition/{library}/{unit}/{part}.rows"),
         metrics="results/partition/{library}/{unit}/{part}.metrics.json",
     log:

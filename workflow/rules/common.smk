@@ -4,7 +4,13 @@ from umimill import ALGORITHM_VERSION, __version__
 from umimill.config import bucket_count, load_config
 from umimill.errors import ConfigError
 from umimill.layout import cell_samples, check_row, parse_layout
-from umimill.names import fastq_files, sample_runs, table_files, unmatched_files
+from umimill.names import (
+    fastq_files,
+    lineage_file,
+    sample_runs,
+    table_files,
+    unmatched_files,
+)
 
 try:
     CONFIG = load_config(config, check_layout=parse_layout, check_row=check_row)
@@ -211,4 +217,6 @@ def final_files():
             names += fastq_files(sample, paired=library.paired)
         if CONFIG.unmatched:
             names += unmatched_files(library.name, paired=library.paired)
+        if CONFIG.lineage:
+            names.append(lineage_file(library.name))
     return names

@@ -37,6 +37,7 @@ from umimill.fragments import FragmentWriter
 from umimill.kernels import consensus as kernels
 from umimill.kernels import molecules as molecule_kernels
 from umimill.kernels import text as text_kernels
+from umimill.lineage_rows import LineageWriter, lineage_rows
 from umimill.loading import RowLoader, make_batch
 from umimill.metrics import Meter
 from umimill.partition import PartitionFile, sorted_order
@@ -91,6 +92,7 @@ class Result:
         sample: sample of the cell.
         hash_sums: u64[2, S], hashes of rows of the partition files, and of outboxes.
         seconds: busy seconds by clock.
+        lineage: LINEAGE[*] of its rows, where it is wanted and was not written as they were read.
     """
 
     molecules: Array
@@ -99,6 +101,25 @@ class Result:
     sample: int
     hash_sums: npt.NDArray[np.uint64]
     seconds: dict[str, float]
+    lineage: Array | None = None
+
+
+@dataclass(frozen=True)
+class _Called:
+    """Molecules of a cell with their consensus, mate 1 before mate 2.
+
+    Attributes:
+        molecules: MOLECULE[*].
+        letters, qualities: u8[*].
+        umi: u8[molecules, 32].
+        lineage: LINEAGE[*] of their rows, where it is wanted.
+    """
+
+    molecules: Array
+    letters: Array
+    qualities: Array
+    umi: Array
+    lineage: Array | None = None
 
 
 class Worker:
@@ -126,8 +147,7 @@ class Worker:
         """Compile or load the kernels on no rows, so that no worker's clock counts it."""
         settled = Settled(np.empty(0, FAMILY), np.empty(0, FATE))
         cell = Cell(settled, make_batch([], 1), np.empty(0, np.int64), make_votes(1))
-        molecules, *called = self._call(cell, np.zeros((2, self._samples), np.uint64), {}, 0.0)
-        self._render(molecules, 0, *called)
+        self._render(self._call(cell, np.zeros((2, self._samples), np.uint64), {}, 0.0), 0)
 
     def run(self, cell: Cell) -> Result:
         """Vote on the molecules of a cell, render and compress them."""
@@ -135,39 +155,53 @@ class Worker:
         hash_sums = np.zeros((2, self._samples), np.uint64)
         start = time.perf_counter()
         if cell.single is None:
-            molecules, letters, qualities, umi = self._call(cell, hash_sums, seconds, start)
+            called = self._call(cell, hash_sums, seconds, start)
         else:
-            molecules = cell.single.molecules
-            letters, qualities, umi = _call_buffers(molecules)
+            called = _Called(cell.single.molecules, *_call_buffers(cell.single.molecules))
             at = 0
             for number, votes in enumerate(cell.single.votes):
-                if molecules["kept"][number]:
+                if called.molecules["kept"][number]:
                     at = kernels.call_single(
-                        molecules, number, self.model, votes, at, letters, qualities, umi
+                        called.molecules,
+                        number,
+                        self.model,
+                        votes,
+                        at,
+                        called.letters,
+                        called.qualities,
+                        called.umi,
                     )
-        called = time.perf_counter()
-        seconds["model"] = called - start - seconds.get("sort", 0.0)
+        voted = time.perf_counter()
+        seconds["model"] = voted - start - seconds.get("sort", 0.0)
         blocks, records = [], 0
         for mate in range(self._mates):
-            text, ends, records = self._render(molecules, mate, letters, qualities, umi)
+            text, ends, records = self._render(called, mate)
             blocks.append(b"".join(compress_records(text, ends)))
-        seconds["compress"] = time.perf_counter() - called
+        seconds["compress"] = time.perf_counter() - voted
+        molecules = called.molecules
         molecules["first"] = molecules["offset"] = 0
-        return Result(
-            molecules, records, tuple(blocks), int(molecules[0]["sample"]), hash_sums, seconds
-        )
+        sample = int(molecules[0]["sample"])
+        return Result(molecules, records, tuple(blocks), sample, hash_sums, seconds, called.lineage)
 
     def _call(
         self, cell: Cell, hash_sums: Array, seconds: dict[str, float], start: float
-    ) -> tuple[Array, Array, Array, Array]:
+    ) -> _Called:
         batch = cell.batch
         count = batch.hot.size
         order = sorted_order(batch.hot, count)
-        numbers = number_rows(cell.settled, batch, order, cell.given, self._strides)
+        numbers, family_of = number_rows(cell.settled, batch, order, cell.given, self._strides)
         molecules = find_molecules(cell.settled, self._wanted)
         ordered = np.empty(count, np.int64)
         found = molecule_kernels.order_rows(batch.hot, order, numbers, molecules, ordered)
         check_rows(found, int(molecules["reads"].sum()))
+        lineage = None
+        if cell.moved is not None:
+            rows = ordered[:found]
+            families = cell.settled.families["family"][family_of[rows]]
+            owners = np.repeat(molecules, molecules["reads"].astype(np.int64))
+            lineage = lineage_rows(
+                batch.hot[rows], families, cell.given[rows], cell.moved[rows], owners
+            )
         seconds["sort"] = time.perf_counter() - start
         letters, qualities, umi = _call_buffers(molecules)
         kernels.call_molecules(
@@ -182,17 +216,23 @@ class Worker:
             umi,
             hash_sums,
         )
-        return molecules, letters, qualities, umi
+        return _Called(molecules, letters, qualities, umi, lineage)
 
-    def _render(
-        self, molecules: Array, mate: int, letters: Array, qualities: Array, umi: Array
-    ) -> tuple[Array, Array, int]:
+    def _render(self, called: _Called, mate: int) -> tuple[Array, Array, int]:
+        molecules = called.molecules
         lengths = molecules["length_2" if mate else "length_1"].astype(np.int64)
         width = RECORD_BYTES + 3 * self._longest_name + 8 * 32
         text = np.empty(int(2 * lengths.sum()) + width * molecules.size, np.uint8)
         ends = np.empty(molecules.size, np.int64)
         _, records = text_kernels.render(
-            molecules, mate, self._names, letters, qualities, umi, text, ends
+            molecules,
+            mate,
+            self._names,
+            called.letters,
+            called.qualities,
+            called.umi,
+            text,
+            ends,
         )
         return text, ends, records
 
@@ -217,6 +257,7 @@ def assemble(
     molecules_path: Path,
     meter: Meter,
     *,
+    lineage_path: Path | None = None,
     batch_bytes: int | None = None,
 ) -> None:
     """Make the consensus of every molecule of a bucket.
@@ -229,6 +270,7 @@ def assemble(
         outputs: FASTQ fragments of mate 1 and 2 to write; the second stays empty without pairs.
         molecules_path: molecule fragment to write.
         meter: metrics of the job.
+        lineage_path: file to write for what molecule each read is in, or None.
         batch_bytes: most bytes of rows in memory for one cell; None takes it from the budget.
 
     Raises:
@@ -243,6 +285,7 @@ def assemble(
         parts = [stack.enter_context(PartitionFile(path)) for path in (*plan.partitions, *inbox)]
         table = stack.enter_context(SettledTable(sources.families, sources.fates))
         writer = stack.enter_context(FragmentWriter(outputs, molecules_path, len(plan.samples)))
+        lineage = stack.enter_context(LineageWriter(lineage_path)) if lineage_path else None
         worker = Worker(plan, settings)
         worker.warm()
         loader = RowLoader(parts, *plan.bucket_leaves(bucket))
@@ -255,14 +298,19 @@ def assemble(
             settings.wanted,
             batch_bytes,
             writer.hash_sums,
+            lineage,
         )
         for result in _run_ordered(worker, reader.cells(meter), meter.threads):
             for name, seconds in result.seconds.items():
                 meter.add_seconds(name, seconds)
             with meter.clock("write"):
                 writer.add(result)
+                if lineage and result.lineage is not None:
+                    lineage.add(result.lineage)
         loader.check_finished()
         writer.finish(plan.samples, MOLECULE, meter)
+        if lineage:
+            meter.written_bytes += lineage.finish()
         meter.read_bytes = loader.read_bytes
 
 

@@ -19,7 +19,8 @@ from umimill.fates import Settled, SettledTable
 from umimill.kernels import consensus as kernels
 from umimill.kernels import molecules as molecule_kernels
 from umimill.kernels.settle import DROPPED_STATUS
-from umimill.loading import RowLoader, make_batch, moved_rows
+from umimill.lineage_rows import LineageWriter, lineage_rows
+from umimill.loading import RowLoader, make_batch, moved_rows, row_origins
 from umimill.metrics import Meter
 from umimill.placing import find_families
 from umimill.plan import Plan
@@ -82,6 +83,7 @@ class Cell:
         batch: rows of the cell.
         given: i64[rows], family of a row that was moved here, else -1.
         votes: buffers.
+        moved: MOVED[rows], where moved rows came from, if the lineage of rows is wanted.
         single: set where the rows were too many, and then `batch` is empty.
     """
 
@@ -89,6 +91,7 @@ class Cell:
     batch: kernels.Batch
     given: Array
     votes: kernels.Votes
+    moved: Array | None = None
     single: Single | None = None
 
 
@@ -105,6 +108,7 @@ class CellReader:
         batch_bytes: most bytes of rows in memory for one cell.
         hash_sums: u64[2, S], hashes of rows that were voted on as they were read, moved ones in
             the second row.
+        lineage: takes the lineage of such rows, where it is wanted.
     """
 
     def __init__(
@@ -117,8 +121,10 @@ class CellReader:
         wanted: Filter,
         batch_bytes: int,
         hash_sums: npt.NDArray[np.uint64],
+        lineage: LineageWriter | None = None,
     ) -> None:
         self._plan = plan
+        self._lineage = lineage
         self._table = table
         self._loader = loader
         self._model = model
@@ -172,8 +178,9 @@ class CellReader:
             pieces = self._loader.through(last)
             batch = make_batch(pieces, self._barcode_width)
             given = moved_rows(pieces)
+            moved = row_origins(pieces) if self._lineage else None
         longest = int(max(batch.hot["length_1"].max(), batch.hot["length_2"].max()))
-        yield Cell(settled, batch, given, make_votes(longest))
+        yield Cell(settled, batch, given, make_votes(longest), moved)
 
     def _load_single(self, settled: Settled, last: Array) -> Cell:
         molecules = find_molecules(settled, self._wanted)
@@ -189,7 +196,15 @@ class CellReader:
             batch = make_batch([piece], self._barcode_width)
             given = moved_rows([piece])
             order = np.arange(batch.hot.size)
-            numbers = number_rows(settled, batch, order, given, self._strides)
+            numbers, family_of = number_rows(settled, batch, order, given, self._strides)
+            if self._lineage:
+                rows = np.flatnonzero(numbers >= 0)
+                families = settled.families["family"][family_of[rows]]
+                origins = row_origins([piece])[rows]
+                owners = molecules[numbers[rows]]
+                self._lineage.add(
+                    lineage_rows(batch.hot[rows], families, given[rows], origins, owners)
+                )
             sums = self._hash_sums[int(piece.moved is not None)]
             for number, molecule in enumerate(molecules):
                 rows = np.flatnonzero(numbers == number)
@@ -206,7 +221,7 @@ class CellReader:
             check_rows(count, int(molecule["reads"]))
         batch = make_batch([], self._barcode_width)
         single = Single(molecules, tuple(votes))
-        return Cell(settled, batch, np.empty(0, np.int64), votes[0], single)
+        return Cell(settled, batch, np.empty(0, np.int64), votes[0], single=single)
 
 
 @dataclass(frozen=True)
@@ -237,8 +252,10 @@ def find_molecules(settled: Settled, wanted: Filter) -> Array:
 
 def number_rows(
     settled: Settled, batch: kernels.Batch, order: Array, given: Array, strides: Array
-) -> Array:
-    """Return which molecule of its key each row belongs to, i64[n]; -1 where it was moved away.
+) -> tuple[Array, Array]:
+    """Return which molecule of its key each row belongs to, and which family.
+
+    i64[n] both: -1 for the molecule of a row that was moved away; the family's number in `settled`.
 
     Args:
         settled: families that hold the keys of the rows.
@@ -250,7 +267,7 @@ def number_rows(
     family_of = find_families(batch, order, given, settled.families, strides)
     numbers = np.empty(batch.hot.size, np.int64)
     molecule_kernels.number_rows(family_of, settled.fates, given, numbers)
-    return numbers
+    return numbers, family_of
 
 
 def make_votes(width: int) -> kernels.Votes:

@@ -29,6 +29,7 @@ from umimill.layout import leaf_widths, sample_layouts
 from umimill.matching import Matcher
 from umimill.metrics import Meter
 from umimill.partition import MOST_RECORDS, Leaves, PartitionWriter, Staging
+from umimill.read_names import NameWriter
 from umimill.unplaced import SplitWriter
 
 RECORD_BLOCK = 8192
@@ -110,6 +111,7 @@ def checkout(
     partial: Path | None = None,
     unmatched: Path | None = None,
     aside: Aside | None = None,
+    names: Path | None = None,
     staging_bytes: int | None = None,
 ) -> None:
     """Partition one part of a unit.
@@ -127,6 +129,7 @@ def checkout(
             these as unresolved.
         unmatched: file for the templates that no layout matched, or None.
         aside: what becomes of rows whose cell is not on a list, or None.
+        names: file for the names and verdicts of all templates, or None.
         staging_bytes: memory for the rows of a flush; None takes it from the budget.
 
     Raises:
@@ -169,16 +172,19 @@ def checkout(
         refused = stack.enter_context(
             UnmatchedWriter(unmatched, len(reads), probe["quality_offset"])
         )
+        named = stack.enter_context(NameWriter(names, matcher.row_samples, part.record_block))
         for chunk in _timed_chunks(reads, meter, options):
             for start, stop in part.ranges(chunk):
                 _check_number(reads[0], chunk.first_record + stop)
                 found = _stage_range(matcher, chunk, start, stop, stagings, writers, meter)
-                refused.add(chunk, found, start, stop, part.record_block)
+                refused.add(chunk, found[:, verdicts.VERDICT], start, stop, part.record_block)
+                named.add(chunk, found, start, stop)
                 meter.reads += stop - start
         for writer, staging in zip(writers, stagings, strict=False):
             _flush(writer, staging, meter)
             writer.finish(header)
         refused.finish()
+        named.finish()
         meter.written_bytes = sum(writer.written_bytes for writer in writers)
     _count_aside(writers[0], matcher, samples, meter)
     for line, verdict in LIBRARY_LINES.items():
@@ -269,7 +275,7 @@ def _stage_range(
     writers: Sequence[PartitionWriter | SplitWriter],
     meter: Meter,
 ) -> np.ndarray[Any, np.dtype[np.int32]]:
-    """Stage a range, flushing as often as it takes; return the verdicts of the range."""
+    """Stage a range, flushing as often as it takes; return what was found of its templates."""
     with meter.clock("match"):
         matches = matcher.match(chunk, start, stop)
     place = start
@@ -281,7 +287,7 @@ def _stage_range(
         place = reached
         if place < stop:
             _flush(writers[full], stagings[full], meter)
-    return matches[start:stop, verdicts.VERDICT]
+    return matches[start:stop]
 
 
 def _flush(writer: PartitionWriter | SplitWriter, staging: Staging, meter: Meter) -> None:

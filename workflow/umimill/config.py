@@ -78,6 +78,7 @@ class Config:
     floor: float
     unmatched: bool
     suspects: bool
+    lineage: bool
     keep_intermediates: bool
 
 
@@ -131,6 +132,7 @@ def load_config(
         floor=_FLOORS[floor] if isinstance(floor, str) else float(floor),
         unmatched="unmatched" in values["outputs"],
         suspects="suspects" in values["outputs"],
+        lineage="lineage" in values["outputs"],
         keep_intermediates=values["keep_intermediates"],
     )
 

@@ -13,7 +13,7 @@ from umimill.errors import UmimillError
 from umimill.kernels import rows as row_kernels
 from umimill.kernels.consensus import Batch
 from umimill.kernels.families import rows_before, rows_through
-from umimill.partition import HOT, PartitionFile, Run
+from umimill.partition import HOT, MOVED, PartitionFile, Run
 
 READ_ROWS = 1 << 13
 # Rows read ahead over all runs: where there are many runs, fewer of each.
@@ -186,6 +186,14 @@ def moved_rows(pieces: Sequence[Piece]) -> npt.NDArray[np.int64]:
         for piece in pieces
     ]
     return np.concatenate([np.empty(0, np.int64), *parts])
+
+
+def row_origins(pieces: Sequence[Piece]) -> Array:
+    """Return what outboxes say of the rows that correction moved, MOVED[n]; zeros for others."""
+    parts = [
+        np.zeros(piece.hot.size, MOVED) if piece.moved is None else piece.moved for piece in pieces
+    ]
+    return np.concatenate([np.empty(0, MOVED), *parts])
 
 
 def make_batch(pieces: Sequence[Piece], barcode_width: int) -> Batch:

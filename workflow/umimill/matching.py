@@ -15,6 +15,7 @@ from umimill.kernels import checkout, cut, pairs, posterior, search, shifts
 from umimill.kernels.fastq import BASES_START, BASES_STOP
 from umimill.kernels.match import (
     MATCH_COLUMNS,
+    SAMPLE,
     VERDICTS,
     Foreign,
     Letters,
@@ -138,6 +139,12 @@ class Matcher:
                 matches,
             )
         return matches
+
+    @property
+    def row_samples(self) -> npt.NDArray[np.int64]:
+        """i64[R], sample of each row of the layouts."""
+        samples: npt.NDArray[np.int64] = self.patterns.rows[:, SAMPLE]
+        return samples
 
     def stage(
         self,

@@ -81,6 +81,7 @@ class Outbox:
             row = kernels.stage_moved(
                 batch,
                 row,
+                settled.families,
                 settled.fates,
                 family_of,
                 staged_arrays(self._staging),

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 SAMPLES_FOLDER = "results/samples"
 UNMATCHED_FOLDER = "results/unmatched"
+LINEAGE_FOLDER = "results/lineage"
 SAMPLE_TABLES = ("molecules.parquet", "families.parquet", "sizes.tsv", "ledger.tsv")
 CELL_TABLES = ("cells.parquet", "cell_calls.tsv", "cell_ranks.tsv", "cell_profile.tsv")
 # One gather job for so many samples: starting a job costs as much as gathering about ten small
@@ -34,6 +35,11 @@ def unmatched_files(library: str, *, paired: bool) -> list[str]:
     """Return the files of a library's unmatched templates, one a mate."""
     folder = f"{UNMATCHED_FOLDER}/{library}"
     return [f"{folder}/{library}.unmatched{mate}.fastq.gz" for mate in _mates(paired)]
+
+
+def lineage_file(library: str) -> str:
+    """Return the table of what became of a library's reads."""
+    return f"{LINEAGE_FOLDER}/{library}/{library}.lineage.parquet"
 
 
 def sample_runs(samples: Sequence[str]) -> list[tuple[str, ...]]:

@@ -50,9 +50,16 @@ FLUSH = np.dtype(
         ("padding", "u1", (4,)),
     ]
 )
-# What an outbox says of a row that correction moved: the barcode that was read, and the family of
-# its new key that it belongs to.
-MOVED = np.dtype([("original_key", "<u8"), ("family", "<u2"), ("padding", "u1", (6,))])
+# What an outbox says of a row that correction moved: the barcode that was read and its family, and
+# the family of its new key that it belongs to.
+MOVED = np.dtype(
+    [
+        ("original_key", "<u8"),
+        ("family", "<u2"),
+        ("original_family", "<u2"),
+        ("padding", "u1", (4,)),
+    ]
+)
 ENCODE_ROWS = 1 << 14
 
 Array = npt.NDArray[Any]

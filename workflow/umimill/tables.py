@@ -176,6 +176,31 @@ def chosen_strings(choices: Sequence[str], chosen: Array) -> Any:
     return pa.array(choices, pa.string()).take(pa.array(chosen))
 
 
+def cell_strings(keys: Array, cell_length: Array) -> Any:
+    """Return the cell barcodes of packed keys as a pyarrow string array, null where there is none.
+
+    Args:
+        keys: u64[n].
+        cell_length: i64[n].
+    """
+    cell = barcode_strings(keys, np.zeros(keys.size, np.int64), cell_length)
+    return pc.if_else(pa.array(cell_length > 0), cell, pa.scalar(None, pa.string()))
+
+
+def molecule_names(sample: Any, cell: Any, umi: Any, number: Any, several: Array) -> Any:
+    """Return the names of molecules, `<sample>[.<cell>].<umi>[.<n>]`, as a pyarrow string array.
+
+    Args:
+        sample: pyarrow string array [n].
+        cell: the same, null where there is none.
+        umi: the same.
+        number: pyarrow integer array [n], from 1.
+        several: bool[n], whether the barcode has several molecules.
+    """
+    shown = pc.if_else(pa.array(several), number.cast(pa.string()), pa.scalar(None, pa.string()))
+    return pc.binary_join_element_wise(sample, cell, umi, shown, ".", null_handling="skip")
+
+
 def molecules_table(rows: Array, sample: str, *, paired: bool) -> Any:
     """Make molecules of one sample, MOLECULE[n], into a table of schema MOLECULES."""
     count = rows.size
@@ -183,16 +208,9 @@ def molecules_table(rows: Array, sample: str, *, paired: bool) -> Any:
     umi_length = rows["umi_length"].astype(np.int64)
     umi = barcode_strings(rows["key"], cell_length, umi_length)
     sample_column = chosen_strings([sample], np.zeros(count, np.uint8))
-    parts = [sample_column, umi]
-    cell = pa.nulls(count, pa.string())
-    if count and cell_length.any():
-        cell = barcode_strings(rows["key"], np.zeros(count, np.int64), cell_length)
-        parts.insert(1, cell)
+    cell = cell_strings(rows["key"], cell_length)
     number = pa.array(rows["number"].astype(np.int32) + 1)
-    names = pc.binary_join_element_wise(*parts, ".") if count else pa.array([], pa.string())
-    if rows["several"].any():
-        numbered = pc.binary_join_element_wise(names, number.cast(pa.string()), ".")
-        names = pc.if_else(pa.array(rows["several"] == 1), numbered, names)
+    names = molecule_names(sample_column, cell, umi, number, rows["several"] == 1)
     below = rows["kept"] == 0
     too_few = below & (rows["status"] == 0)
     called = rows["called"].astype(np.float64)

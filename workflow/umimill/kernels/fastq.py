@@ -240,3 +240,22 @@ def copy_records(buffer: Any, records: Any, excess: int, text: Any, ends: Any) -
         text[at] = NEWLINE
         at += 1
         ends[index] = at
+
+
+@kernel
+def copy_names(buffer: Any, records: Any, text: Any, stops: Any) -> None:
+    """Copy the names of records, one after the other; see name_length.
+
+    Args:
+        buffer: u8[*], text they come from.
+        records: i32[n, 5].
+        text: u8[*], filled.
+        stops: i64[n], filled with the end of each name in `text`.
+    """
+    at = 0
+    for index in range(records.shape[0]):
+        start = records[index, NAME_START]
+        for position in range(name_length(buffer, start, records[index, NAME_STOP])):
+            text[at] = buffer[start + position]
+            at += 1
+        stops[index] = at

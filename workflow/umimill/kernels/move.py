@@ -95,6 +95,7 @@ def stage_row(
     row: int,
     key: Any,
     family: Any,
+    original_family: Any,
     staging: Staged,
     scratch: Any,
     hash_sums: Any,
@@ -113,6 +114,7 @@ def stage_row(
     staging.hot[place]["key"] = key
     staging.moved[place]["original_key"] = source["key"]
     staging.moved[place]["family"] = family
+    staging.moved[place]["original_family"] = original_family
     differs = U(source["key"]) ^ U(key)
     for position in range(batch.barcode_quality.shape[1]):
         # A base that was not read so says nothing for the barcode that it is corrected to.
@@ -145,6 +147,7 @@ def stage_row(
 def stage_moved(
     batch: Batch,
     first_row: int,
+    families: Any,
     fates: Any,
     family_of: Any,
     staging: Staged,
@@ -156,7 +159,8 @@ def stage_moved(
     Args:
         batch: rows sorted by key.
         first_row: row to begin with.
-        fates: FATE[*] of the families of the batch.
+        families: FAMILY[*] that hold the keys of the batch.
+        fates: FATE[*], their fates.
         family_of: i64[rows], the number of each row's family.
         staging: rows are added.
         scratch: u8[>= longest read + 64].
@@ -171,5 +175,14 @@ def stage_moved(
             continue
         if not has_room(batch.hot[row], staging):
             return row
-        stage_row(batch, row, fate["root_key"], fate["root_family"], staging, scratch, hash_sums)
+        stage_row(
+            batch,
+            row,
+            fate["root_key"],
+            fate["root_family"],
+            families[family_of[row]]["family"],
+            staging,
+            scratch,
+            hash_sums,
+        )
     return batch.hot.size

@@ -432,7 +432,7 @@ def stage_placed(
             return index
         place = staging.fill[0]
         key = (source["key"] & ~bits) | listed.cells[target[row]]
-        stage_row(batch, row, key, 0, staging, scratch, hash_sums)
+        stage_row(batch, row, key, np.uint16(0), np.uint16(0), staging, scratch, hash_sums)
         templates[source["sample"], 0] += 1
         unknown = unknown_base(np.int64(source["n_mask"]))
         if unknown >= 0:
