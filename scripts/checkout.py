@@ -20,6 +20,7 @@ with run_job(snakemake, "checkout", "match", unit=unit, part=snakemake.wildcards
         Part(units.index(unit), number, count),
         Path(snakemake.output.rows),
         meter,
+        partial=Path(snakemake.output.partial),
         minimum_umi_quality=snakemake.params.minimum_umi_quality,
         unmatched=Path(unmatched) if unmatched else None,
         aside=Aside(Path(snakemake.input.cells), Path(unplaced)) if unplaced else None,

@@ -12,5 +12,6 @@ with run_job(snakemake, "plan", "sort") as meter:
         int(snakemake.wildcards.buckets),
         Path(snakemake.output.plan),
         meter,
+        partials=[Path(path) for path in snakemake.input.partials],
         tile=tiled_samples(snakemake.params.layouts, snakemake.params.placement),
     )

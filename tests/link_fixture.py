@@ -20,6 +20,7 @@ from umimill.kernels.score import EdgeModel, score_edge
 from umimill.link import Outputs, link
 from umimill.metrics import Meter
 from umimill.model import model, read_model
+from umimill.partial import PARTIAL
 from umimill.partition import Leaves
 from umimill.plan import Plan, make_bounds, make_groups, read_plan
 from umimill.tally import FAMILY
@@ -112,11 +113,14 @@ def write_tables(
     with BlockWriter(plan_path) as writer:
         writer.add("groups", groups)
         writer.add("bounds", make_bounds(groups["rows"], buckets))
-        for name in ("rows", "bases", "hash_sums"):
-            writer.add(name, np.zeros(len(widths), np.uint64 if name == "hash_sums" else np.int64))
+        for name in ("rows", "bases", "hash_sums", "partial_rows", "partial_hash_sums"):
+            kind = np.uint64 if name.endswith("hash_sums") else np.int64
+            writer.add(name, np.zeros(len(widths), kind))
         writer.add("tile", np.zeros(len(widths), np.uint8))
         samples = [f"S{number}" for number in range(len(widths))]
-        writer.finish({"partitions": [], "samples": samples, "widths": list(widths)})
+        writer.finish(
+            {"partitions": [], "partials": [], "samples": samples, "widths": list(widths)}
+        )
     plan = read_plan(plan_path)
     paths = []
     for bucket in range(buckets):
@@ -127,6 +131,7 @@ def write_tables(
         with BlockWriter(paths[-1]) as writer:
             writer.add("families", table[held])
             writer.add("quality", quality[held])
+            writer.add("partials", np.zeros(0, PARTIAL))
             writer.finish({"bucket": bucket})
     return Tables(plan_path, plan, paths)
 

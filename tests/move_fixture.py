@@ -23,6 +23,7 @@ from umimill.blockfile import BlockFile, BlockWriter
 from umimill.link import EDGE
 from umimill.model import model
 from umimill.partition import Leaves
+from umimill.places import PLACE
 from umimill.plan import Plan, plan, read_plan
 from umimill.queries import ANSWER
 from umimill.route import route
@@ -215,8 +216,9 @@ def write_settled(
             bounds = np.searchsorted(place, np.arange(made.bounds.size))
             writer.add(f"{name}s", rows)
             writer.add(f"{name}_bounds", bounds.astype(np.int64))
-        writer.add("answers", np.zeros(0, ANSWER))
-        writer.add("answer_bounds", np.zeros(made.bounds.size, np.int64))
+        for name, kind in (("answer", ANSWER), ("place", PLACE), ("placing", ARRIVAL)):
+            writer.add(f"{name}s", np.zeros(0, kind))
+            writer.add(f"{name}_bounds", np.zeros(made.bounds.size, np.int64))
         writer.finish({})
 
 

@@ -260,6 +260,7 @@ class _Stages:
                     Part(number, part, knobs.parts, knobs.record_block),
                     rows[-1],
                     meter,
+                    partial=rows[-1].with_suffix(".partial"),
                     minimum_umi_quality=self.library.minimum_umi_quality,
                     unmatched=unmatched[-1] if unmatched else None,
                     aside=asides[-1] if asides else None,
@@ -298,7 +299,9 @@ class _Stages:
         output = self.path("plan", self.library.name, f"of-{self.knobs.buckets}.plan")
         meter = self.meter("plan")
         tile = tiled_samples(self.library.layouts, self.library.placement)
-        plan(rows, self.knobs.buckets, output, meter, tile=tile)
+        partials = [path.with_suffix(".partial") for path in rows]
+        partials = [path for path in partials if path.exists()]
+        plan(rows, self.knobs.buckets, output, meter, partials=partials, tile=tile)
         self.done(meter, "sort")
         return output
 
@@ -524,12 +527,14 @@ class Refined:
         plan: its plan.
         tables: families by bucket.
         fates: their fates.
+        outboxes: rows that went to other families, by bucket.
         model: the model.
     """
 
     plan: Path
     tables: list[Path]
     fates: list[Path]
+    outboxes: list[Path]
     model: Path
 
 
@@ -541,7 +546,8 @@ def run_refine(library: Library, folder: Path, knobs: Knobs) -> Refined:
     tables = stages.tally(plan_path)
     fates, _ = stages.refine(plan_path, tables)
     model_path = stages.home("model", f"of-{knobs.buckets}.model")
-    return Refined(plan_path, tables, fates, model_path)
+    outboxes = stages.bucket_files("move", "outbox")
+    return Refined(plan_path, tables, fates, outboxes, model_path)
 
 
 def run_pipeline(library: Library, folder: Path, knobs: Knobs | None = None) -> Run:

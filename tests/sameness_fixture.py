@@ -42,7 +42,8 @@ from umimill.simulate import Simulation, SimulationParameters, simulate
 
 HEADS = ("aaACTcagtggtatcaacgcagagt", "aaAGAcagtggtatcaacgcagagt", "aaGCCcagtggtatcaacgcagagt")
 WATER_HEAD, SECOND_HEAD = "aaTTGcagtggtatcaacgcagagt", "aaCTTcagtggtatcaacgcagagt"
-UMI = "NNNNtNNNNtNNNN"
+# What lies behind it tells of a base that was lost.
+UMI = "NNNNtNNNNtNNNNctgac"
 HOT_READS = 2500
 # Reads that a unit's records go to one part by; 8,192 would leave most parts of a small unit empty.
 BLOCK = 256
@@ -87,6 +88,12 @@ def roughen(read: Reads, number: int, *, levels: bool) -> Reads:
         if number % 11 == 0:
             place = stop - 1 - number % 29
             bases = bases[:place] + b"N" + bases[place + 1 :]
+        if mate == 0 and number % 17 == 0:
+            place = len(HEADS[0]) + number % 4
+            bases = bases[:place] + b"N" + bases[place + 1 :]
+        elif mate == 0 and number % 19 == 0:
+            place = len(HEADS[0]) + 10 + number % 4
+            bases, qualities = (one[:place] + one[place + 1 :] for one in (bases, qualities))
         if levels:
             qualities = bytes(
                 max(35, byte - (number + place) % 5) for place, byte in enumerate(qualities)

@@ -411,10 +411,17 @@ def write_plan(path: Path, samples: Sequence[str], widths: Sequence[int]) -> Pat
     """Write as much of a plan as `read_plan` wants."""
     count = len(samples)
     with BlockWriter(path) as writer:
-        for name in ("groups", "bounds", "rows", "bases", "hash_sums", "tile"):
+        names = ("groups", "bounds", "rows", "bases", "hash_sums", "tile")
+        for name in (*names, "partial_rows", "partial_hash_sums"):
             writer.add(name, np.zeros(count, np.int64))
         writer.finish(
-            {"partitions": [], "samples": list(samples), "widths": list(widths), "buckets": 1}
+            {
+                "partitions": [],
+                "partials": [],
+                "samples": list(samples),
+                "widths": list(widths),
+                "buckets": 1,
+            }
         )
     return path
 

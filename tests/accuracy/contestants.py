@@ -5,6 +5,7 @@ A contestant gets a library as its users would have it, and labels every read.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -121,6 +122,7 @@ class Corrected:
         aside: list[np.ndarray] = []
         for bucket in range(self.buckets):
             _find_roots(refined, bucket, roots, found, aside)
+        _find_placed(refined.outboxes, roots, found)
         labels = np.full(task.reads, DROPPED)
         names, numbers = np.unique(roots[found], return_inverse=True)
         numbers = numbers.astype(np.int64)
@@ -166,6 +168,19 @@ def _find_roots(
                 chosen = find_families(batch, np.arange(count), given, families, strides)
                 records = batch.hot["record"].astype(np.int64)
                 roots[records], found[records] = own[chosen], True
+
+
+def _find_placed(outboxes: Sequence[Path], roots: np.ndarray, found: np.ndarray) -> None:
+    """Fill the roots of all reads that went to another family than that of their barcode."""
+    for path in outboxes:
+        with PartitionFile(path) as outbox:
+            for number, flush in enumerate(outbox.flushes):
+                rows = int(flush["rows"])
+                hot = outbox.read_hot(number, 0, rows)
+                moved = outbox.read_moved(number, 0, rows)
+                own = np.zeros(rows, ROOT)
+                own["key"], own["family"] = hot["key"], moved["family"]
+                roots[hot["record"]], found[hot["record"]] = own, True
 
 
 def own_contestants() -> list[Contestant]:

@@ -105,8 +105,8 @@ def texts(*libraries):
             checkout(assigned=94, unresolved=6),
             (
                 "warning",
-                "6.0% of the templates have an N among the first bases of the barcode: look at "
-                "the first cycles of the sequencing run.",
+                "6.0% of the templates have a barcode that was not fully read, and no molecule "
+                "that they fit: look for cycles with many N, and at the synthesis of the UMIs.",
             ),
         ),
         (

@@ -96,7 +96,7 @@ def test_columns_agree_with_the_arrays(
         # Of the second file, the first rows are another sample's.
         first = 0 if start == 0 else 5
         held.append((*paths, first, stop - start))
-    write_families({"families": held, "sample": "S1"}, tmp_path / "out.parquet")
+    write_families({"families": held, "partials": [], "sample": "S1"}, tmp_path / "out.parquet")
     found = pq.read_table(tmp_path / "out.parquet")
     assert found.schema.equals(FAMILIES)
     rows = found.to_pylist()
@@ -139,7 +139,7 @@ def test_columns_agree_with_the_arrays(
 
 
 def test_a_sample_without_families_has_an_empty_table(tmp_path: Path) -> None:
-    write_families({"families": [], "sample": "S1"}, tmp_path / "out.parquet")
+    write_families({"families": [], "partials": [], "sample": "S1"}, tmp_path / "out.parquet")
     found = pq.read_table(tmp_path / "out.parquet")
     assert found.num_rows == 0
     assert found.schema.equals(FAMILIES)

@@ -72,39 +72,48 @@ def test_reads_are_where_the_ledger_has_them(run: Run) -> None:
     rows = table(run)
     samples = [None if pd.isna(sample) else sample for sample in rows["sample"]]
     found = Counter(zip(rows.stage, samples, rows.line, strict=True))
-    stages = ("checkout", "assemble")
+    # What is on no other line of a later stage.
     expected = {
-        place: count
-        for place, count in run.ledger().items()
-        if place[0] in stages and place[2] != "assigned"
+        (stage, sample, line): count
+        for (stage, sample, line), count in run.ledger().items()
+        if stage in ("checkout", "assemble") or (stage, line) == ("settle", "unresolved")
+        if line not in ("assigned", "partial") and count
     }
     assert found == expected
-    assert {line for _, _, line in found} >= {
-        "voted", "below_filter", "unmatched", "ambiguous", "low_umi_quality", "chimera_suspect",
+    assert {(stage, line) for stage, _, line in found} >= {
+        ("assemble", "voted"), ("assemble", "below_filter"), ("assemble", "chimera_suspect"),
+        ("checkout", "unmatched"), ("checkout", "ambiguous"), ("checkout", "low_umi_quality"),
+        ("settle", "unresolved"),
     }  # fmt: skip
 
 
 def test_reads_lead_to_their_family_and_molecule(run: Run) -> None:
     rows = table(run)
     rows = rows[rows.molecule_id.notna()]
-    assert len(rows) == run.total("tally", "reads")
-    moved = 0
+    assert len(rows) == run.total("tally", "reads") + run.total("move", "placed_rows")
+    moved = placed = 0
     for sample, own in rows.groupby("sample"):
         home = f"samples/{sample}/{sample}"
         families = pd.read_parquet(run.outputs[f"{home}.families.parquet"])
         molecules = pd.read_parquet(run.outputs[f"{home}.molecules.parquet"])
-        reads = own.groupby(["umi", "family"]).size().to_dict()
-        assert reads == families.set_index(["umi", "family"]).reads.to_dict()
+        families = families[(families.family > 0) | (families.status == "placed")]
+        own = own.merge(molecules[["molecule_id", "umi"]], on="molecule_id", suffixes=("", "_m"))
+        own = own.rename(columns={"umi_m": "molecule_umi"})
+        place = ["umi", "family", "molecule_umi"]
+        assert own.groupby(place).size().to_dict() == families.groupby(place).reads.sum().to_dict()
         reads = own.groupby(["molecule_id", "status"]).size().to_dict()
         assert reads == molecules.set_index(["molecule_id", "status"]).reads.to_dict()
-        joined = own.merge(families, on=["umi", "family"], suffixes=("", "_family"))
+        joined = own.merge(families.drop_duplicates(place), on=place, suffixes=("", "_family"))
         joined = joined.merge(molecules, on="molecule_id", suffixes=("", "_molecule"))
-        assert (joined.umi_molecule == joined.molecule_umi).all()
-        assert (joined.status == joined.status_family)[joined.status_family != "corrected"].all()
+        assert len(joined) == len(own)
+        elsewhere = joined.status_family.isin(["corrected", "placed"])
+        assert (joined.status == joined.status_family)[~elsewhere].all()
         voted = joined.line == "voted"
         assert (voted == ((joined.status == "molecule") & (joined.reads_molecule >= 2))).all()
         moved += int((joined.status_family == "corrected").sum())
+        placed += int((joined.status_family == "placed").sum())
     assert moved == run.total("move", "moved_rows") > 50
+    assert placed == run.total("move", "placed_rows") > 5
 
 
 def test_barcodes_are_those_of_the_reads(tmp_path: Path) -> None:

@@ -17,6 +17,7 @@ from umimill import plan
 from umimill.blockfile import BlockFile, BlockWriter
 from umimill.errors import UmimillError
 from umimill.move import move
+from umimill.partial import PARTIAL
 from umimill.partition import PartitionFile
 from umimill.queries import ANSWER
 from umimill.route import read_routes
@@ -140,6 +141,7 @@ def test_rows_without_a_family_are_refused(tmp_path: Path) -> None:
     with BlockWriter(case.tables[0]) as writer:
         writer.add("families", families[~gone])
         writer.add("quality", quality[~gone])
+        writer.add("partials", np.zeros(0, PARTIAL))
         writer.finish({})
     with pytest.raises(UmimillError, match="a row belongs to no family"):
         case.move()
@@ -164,7 +166,8 @@ def test_routes_name_the_outboxes_with_rows_for_a_bucket(tmp_path: Path) -> None
 def test_fates_hold_the_better_of_edges_and_answers(tmp_path: Path) -> None:
     case = make_case(tmp_path, 7)
     with BlockFile(case.settled) as file:
-        names = ("corrections", "correction_bounds", "arrivals", "arrival_bounds")
+        kinds = ("correction", "arrival", "place", "placing")
+        names = [f"{kind}{ending}" for kind in kinds for ending in ("s", "_bounds")]
         arrays = {name: file.read(name) for name in names}
     answers = np.zeros(1, ANSWER)
     answers["row"], answers["score"], answers["parent_key"] = 3, 77, 1 << 40

@@ -122,6 +122,9 @@ def test_same_bytes(
     # Rows are moved, into other buckets too.
     assert run.total("move", "moved_rows") == scaled.from_outboxes > 300
     assert (rows_from_elsewhere(run, knobs.buckets) > 0) == (knobs.buckets > 1)
+    # So are rows whose barcode was not fully read.
+    assert run.total("settle", "n_placed") > 50
+    assert run.total("settle", "shift_placed") > 50
     # A key of several molecules is called as it is read.
     assert (scaled.streamed > 0) == (scaled.several > 0) == (knobs.batch_bytes == 1)
     assert scaled.streamed_pieces >= 2 * scaled.streamed

@@ -339,7 +339,7 @@ def test_no_rows(tmp_path: Path) -> None:
         found = read_table(tmp_path / "a")
         assert found["families"].size == found["draws"].size == found["sizes"].size == 0
         assert found["quality"].shape == (0, 7)
-        assert [entry["templates"] for entry in meter.ledger] == [0, 0]
+        assert [entry["templates"] for entry in meter.ledger] == [0, 0, 0, 0]
 
 
 def test_rows_at_a_time() -> None:

@@ -39,6 +39,7 @@ rule assemble:
 rule index:
     input:
         partitions,
+        partials,
         library_outboxes,
         plan=index_plan,
         mate1=buckets("assemble", "mate1"),

@@ -66,6 +66,7 @@ rule checkout:
             else {}
         ),
         rows=intermediate("results/partition/{library}/{unit}/{part}.rows"),
+        partial=intermediate("results/partition/{library}/{unit}/{part}.partial"),
         metrics="results/partition/{library}/{unit}/{part}.metrics.json",
     log:
         "logs/checkout/{library}/{unit}/{part}.log",
@@ -102,6 +103,7 @@ use rule checkout as checkout_listed with:
             else {}
         ),
         rows=intermediate("results/partition/{library}/{unit}/{part}.rows"),
+        partial=intermediate("results/partition/{library}/{unit}/{part}.partial"),
         unplaced=intermediate("results/partition/{library}/{unit}/{part}.unplaced"),
         metrics="results/partition/{library}/{unit}/{part}.metrics.json",
     wildcard_constraints:
@@ -138,6 +140,7 @@ rule place:
 rule plan:
     input:
         partitions=partitions,
+        partials=partials,
     output:
         plan=intermediate("results/plan/{library}/of-{buckets}.plan"),
         metrics="results/plan/{library}/of-{buckets}.metrics.json",

@@ -124,6 +124,10 @@ def partitions(wildcards):
     return library_parts(library, "rows") + placed
 
 
+def partials(wildcards):
+    return library_parts(wildcards.library, "partial")
+
+
 def library_buckets(library, stage, ending):
     return getattr(gather, library)(f"results/{stage}/{library}/{{scatteritem}}.{ending}")
 

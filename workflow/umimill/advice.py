@@ -34,8 +34,8 @@ LOST_ADVICE = {
     "too_short": "end before their barcode does: check that `layout` fits the read length",
     "low_umi_quality": "have a UMI base below `min_umi_quality`: lower it to keep them",
     "empty_payload": "hold nothing behind the barcode: these are mostly primer dimers",
-    "unresolved": "have an N among the first bases of the barcode: look at the first cycles of "
-    "the sequencing run",
+    "unresolved": "have a barcode that was not fully read, and no molecule that they fit: look for "
+    "cycles with many N, and at the synthesis of the UMIs",
     "off_list": "have a cell barcode that is not on the list: compare `cell_list` and `layout` in "
     "samples.tsv with the chemistry",
 }

@@ -102,6 +102,53 @@ def families_table(families: Array, fates: Array, edges: Array, sample: str) -> 
     )
 
 
+def partials_table(fates: Array, sample: str) -> Any:
+    """Make barcodes of one sample that were not fully read into a table of schema FAMILIES.
+
+    Args:
+        fates: PARTIAL_FATE[n].
+        sample: name of the sample.
+    """
+    count = fates.size
+    cell_length = fates["cell_length"].astype(np.int64)
+    umi_length = fates["umi_length"].astype(np.int64)
+    cell = tables.cell_strings(fates["key"], cell_length)
+    umi = tables.umi_strings(fates["key"], cell_length, umi_length, fates["n_mask"])
+    root = tables.barcode_strings(fates["root_key"], cell_length, umi_length - fates["shift"])
+    left = fates["placed"] == 0
+    family = fates["root_family"].astype(np.int32) + 1
+
+    def of_parent(values: Array, kind: Any) -> Any:
+        return pa.array(values.astype(kind), mask=left)
+
+    return pa.table(
+        [
+            pa.array([sample] * count, pa.string()),
+            cell,
+            umi,
+            pa.array(np.zeros(count, np.int32)),
+            pa.array(fates["reads"].astype(np.int64)),
+            tables.chosen_strings(("unresolved", "placed"), fates["placed"]),
+            pc.if_else(pa.array(left), umi, root),
+            pa.array(np.where(left, 0, family).astype(np.int32)),
+            pa.nulls(count, pa.int64()),
+            pa.nulls(count, pa.int32()),
+            pc.if_else(pa.array(left), pa.scalar(None, pa.string()), root),
+            of_parent(family, np.int32),
+            of_parent(fates["parent_reads"], np.int64),
+            of_parent(np.abs(fates["shift"]), np.int32),
+            pa.array(posteriors(fates["score"].astype(np.int64)), mask=left),
+            of_parent(fates["ln_error"] / SCORE_UNITS, np.float64),
+            of_parent(fates["ln_independent"] / SCORE_UNITS, np.float64),
+            of_parent(fates["payload"] / SCORE_UNITS, np.float64),
+            tables.chosen_strings(
+                ("base_lost", "unknown_base", "base_gained"), fates["shift"].astype(np.int64) + 1
+            ),
+        ],
+        schema=FAMILIES,
+    )
+
+
 def family_pieces(entry: Mapping[str, Any]) -> Iterator[tuple[Array, Array, Array]]:
     """Yield the families of a sample in order with their fates and edges.
 
@@ -130,4 +177,9 @@ def write_families(entry: Mapping[str, Any], path: Path) -> None:
         writer = tables.TableWriter(temporary, FAMILIES, ["sample", "status", "flags"])
         for families, fates, edges in family_pieces(entry):
             writer.add(families_table(families, fates, edges, entry["sample"]))
+        for path_name, start, stop in entry["partials"]:
+            with BlockFile(Path(path_name)) as file:
+                for at in range(start, stop, READ_FAMILIES):
+                    some = file.read("partials", at, min(at + READ_FAMILIES, stop))
+                    writer.add(partials_table(some, entry["sample"]))
         writer.close()

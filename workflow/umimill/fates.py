@@ -101,8 +101,9 @@ class FateJoiner:
         self._statuses = read_statuses(model_path)
         self.corrected_reads = 0
         self._file = BlockFile(settled)
-        self._corrections, self._arrivals = (
-            rows_of_bucket(self._file, name, bucket) for name in ("correction", "arrival")
+        self._corrections, self._arrivals, self._placings = (
+            rows_of_bucket(self._file, name, bucket)
+            for name in ("correction", "arrival", "placing")
         )
 
     def __enter__(self) -> FateJoiner:
@@ -136,16 +137,25 @@ class FateJoiner:
         if judge:
             status_kernels.judge(families, quality, fates, self._model, self._statuses)
             status_kernels.judge_misread(families, edges, fates, self._statuses)
+        # Behind the judge: what was not fully read does not decide what is a molecule.
+        placings = self._placings.ahead(families.size)
+        self._placings.skip(kernels.add_arrivals(families, placings, fates))
         kernels.number_molecules(families, fates, np.zeros(families.size, np.int64))
         return fates
 
     def left(self) -> int:
         """Return how many corrections and arrivals concerned no family."""
-        return self._corrections.left + self._arrivals.left
+        return self._corrections.left + self._arrivals.left + self._placings.left
 
 
 def rows_of_bucket(settled: BlockFile, name: str, bucket: int) -> ArrayReader:
-    """Return a reader of what settle's file has for a bucket: "correction", "arrival", "answer"."""
+    """Return a reader of what settle's file has for a bucket.
+
+    Args:
+        settled: the file.
+        name: "correction", "arrival", "answer", "place" or "placing".
+        bucket: number of the bucket.
+    """
     start, stop = settled.read(f"{name}_bounds", bucket, bucket + 2).tolist()
     return ArrayReader(settled, f"{name}s", start, stop)
 

@@ -27,6 +27,8 @@ from umimill.refine_tables import RefineSums
 from umimill.route import read_routes
 
 PLACE_LINES = ("placed", "off_list")
+TALLY_LINES = ("families", "partial")
+SETTLE_LINES = ("kept", "corrected", "placed", "unresolved")
 ASSEMBLE_LINES = ("voted", *LEFT_LINES)
 FRAGMENT_START = 8  # behind the head of a block file
 
@@ -81,6 +83,7 @@ def index(
             "mates": [[] for _ in fragments.mates],
             "molecules": [],
             "families": [],
+            "partials": [],
             "records": 0,
             "molecule_count": 0,
         }
@@ -108,6 +111,7 @@ def index(
     check_outcomes(entries, outcomes, ledger)
     check_rows(plan, hash_sums[0] + moved.read_hash_sums, plan.hash_sums, "partition")
     check_rows(plan, hash_sums[1], moved.written_hash_sums, "move")
+    check_rows(plan, moved.partial_hash_sums, plan.partial_hash_sums, "partition")
     meter.reads = int(plan.rows.sum())
     found = {
         "library": meter.library,
@@ -143,7 +147,7 @@ def _list_families(
     outcomes: Sequence[dict[tuple[int, int], tuple[int, int]]],
     sums: RefineSums,
 ) -> None:
-    start = 0
+    start = partial_start = 0
     with BlockFile(fates) as file:
         sums.add(families, file)
         for sample, size, outcome, count, reads in file.read("outcomes").tolist():
@@ -153,6 +157,10 @@ def _list_families(
             if count:
                 entry["families"].append([str(families), str(fates), start, start + count])
             start += count
+        for entry, count in zip(entries, file.read("sample_partials").tolist(), strict=True):
+            if count:
+                entry["partials"].append([str(fates), partial_start, partial_start + count])
+            partial_start += count
 
 
 def _list_mate(path: Path, mate: int, entries: Sequence[dict[str, Any]]) -> None:
@@ -226,20 +234,26 @@ def check_books(plan: Plan, jobs: Sequence[Mapping[str, Any]]) -> list[list[Any]
         _close(name, "reads in families", tally[sample, "families"], "assigned", assigned)
         settled = settle[sample, "kept"] + settle[sample, "corrected"]
         _close(name, "reads settled", settled, "assigned", assigned)
+        partial, rows = checkout[sample, "partial"], int(plan.partial_rows[number])
+        _close(name, "rows of the partition", rows, "partial", partial)
+        _close(name, "partial reads listed", tally[sample, "partial"], "partial", partial)
+        placed = settle[sample, "placed"]
+        settled = placed + settle[sample, "unresolved"]
+        _close(name, "partial reads settled", settled, "partial", partial)
         done = sum(assemble[sample, line] for line in ASSEMBLE_LINES)
-        _close(name, "reads assembled", done, "assigned", assigned)
-    rows: list[list[Any]] = [
+        _close(name, "reads assembled", done, "assigned or placed", assigned + placed)
+    found: list[list[Any]] = [
         ["checkout", None, line, checkout[None, line]] for line in LIBRARY_LINES
     ]
     for sample in plan.samples:
         lines = (*SAMPLE_LINES, UNPLACED) if places else SAMPLE_LINES
-        rows += [["checkout", sample, line, checkout[sample, line]] for line in lines]
+        found += [["checkout", sample, line, checkout[sample, line]] for line in lines]
         if places:
-            rows += [["place", sample, line, place[sample, line]] for line in PLACE_LINES]
-        rows.append(["tally", sample, "families", tally[sample, "families"]])
-        rows += [["settle", sample, line, settle[sample, line]] for line in ("kept", "corrected")]
-        rows += [["assemble", sample, line, assemble[sample, line]] for line in ASSEMBLE_LINES]
-    return rows
+            found += [["place", sample, line, place[sample, line]] for line in PLACE_LINES]
+        found += [["tally", sample, line, tally[sample, line]] for line in TALLY_LINES]
+        found += [["settle", sample, line, settle[sample, line]] for line in SETTLE_LINES]
+        found += [["assemble", sample, line, assemble[sample, line]] for line in ASSEMBLE_LINES]
+    return found
 
 
 def check_outcomes(
@@ -267,8 +281,8 @@ def check_outcomes(
             (
                 "reads of families kept",
                 sum(reads for _, reads in kept),
-                "assigned",
-                assigned_reads(ledger, sample),
+                "assigned or placed",
+                assigned_reads(ledger, sample) + lines["settle", sample, "placed"],
             ),
             (
                 "reads of families corrected",

@@ -23,7 +23,7 @@ from umimill.checkout import LIBRARY_LINES, SAMPLE_LINES, UNPLACED
 from umimill.errors import UmimillError
 from umimill.files import read_json, whole_file
 from umimill.fragments import LEFT_LINES
-from umimill.kernels.match import ASSIGNED, PARTIAL, UNRESOLVED
+from umimill.kernels.match import ASSIGNED, PARTIAL
 from umimill.lineage_rows import LINEAGE, read_lineage
 from umimill.metrics import Meter
 from umimill.read_names import OF_LIBRARY, NamedReads, UnitNames
@@ -51,13 +51,15 @@ REPEATED = ("unit", "sample", "stage", "line", "status")
 # Lines by verdict of checkout, and behind them those of assemble.
 VERDICTS = {number: line for line, number in {**LIBRARY_LINES, **SAMPLE_LINES}.items()}
 CHECKOUT_LINES = [VERDICTS[number] for number in range(len(VERDICTS))]
-# Where reads end, stage and line: what checkout leaves out, by verdict, then place, then assemble.
+# Where reads end: what checkout leaves out, by verdict, then what later stages do.
 LINES = (
     *(("checkout", line) for line in CHECKOUT_LINES),
     ("place", "off_list"),
+    ("settle", "unresolved"),
     *(("assemble", line) for line in ("voted", *LEFT_LINES)),
 )
 OFF_LIST = len(CHECKOUT_LINES)
+NOT_FOUND, ASSEMBLED = OFF_LIST + 1, OFF_LIST + 2
 SHELF_SHARE = 0.25
 SPAN_SHARE = 0.15
 
@@ -249,9 +251,8 @@ class TableMaker:
         found = rows["kept"] != 255
         assigned = verdict == ASSIGNED
         off_list = ~found & assigned & self._listed
-        lost = (found != assigned) & ~off_list
-        lost &= ~(found & np.isin(verdict, (UNRESOLVED, PARTIAL)))
-        lost = np.flatnonzero(lost)
+        partial = verdict == PARTIAL
+        lost = np.flatnonzero((found != assigned) & ~off_list & ~partial)
         if lost.size:
             record = reads.first_record + int(lost[0]) + 1
             raise UmimillError(
@@ -262,15 +263,20 @@ class TableMaker:
         sample[found] = rows["sample"][found]
         status = rows["status"].astype(np.int64)
         # voted, below_filter, then the statuses behind molecule.
-        end = OFF_LIST + 1 + np.where(rows["kept"] == 1, 0, 1 + status)
-        end = np.where(found, end, np.where(off_list, OFF_LIST, verdict))
+        left = np.select([off_list, partial], [OFF_LIST, NOT_FOUND], verdict)
+        end = np.where(found, ASSEMBLED + np.where(rows["kept"] == 1, 0, 1 + status), left)
         np.add.at(self._counts.verdicts, (sample, verdict), 1)
         np.add.at(self._counts.ends, (sample, end), 1)
         none = ~found
         cell_length = rows["cell_length"].astype(np.int64)
         umi_length = rows["umi_length"].astype(np.int64)
         cell = tables.cell_strings(rows["original_key"], cell_length)
-        umi = tables.barcode_strings(rows["original_key"], cell_length, umi_length)
+        umi = tables.umi_strings(
+            rows["original_key"],
+            cell_length,
+            rows["original_umi_length"].astype(np.int64),
+            rows["original_n_mask"],
+        )
         samples = self._samples.take(pa.array(sample % len(self._samples)))
         names = tables.molecule_names(
             samples,
@@ -290,7 +296,7 @@ class TableMaker:
                 _known(tables.chosen_strings(STATUSES, status), none),
                 cell,
                 _known(umi, none),
-                pa.array(rows["original_family"].astype(np.int32) + 1, mask=none),
+                pa.array(rows["original_family"].astype(np.int32), mask=none),
                 _known(names, none),
             ],
             schema=TABLE,

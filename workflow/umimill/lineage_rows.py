@@ -10,22 +10,25 @@ import numpy as np
 import numpy.typing as npt
 
 from umimill.blockfile import BlockFile, BlockWriter
+from umimill.kernels.rows import SHIFT_MINUS, SHIFT_PLUS
 
 LINEAGE = np.dtype(
     [
         ("original_key", "<u8"),
         ("key", "<u8"),
         ("record", "<u4"),
+        ("original_n_mask", "<u4"),
         ("unit", "<u2"),
         ("sample", "<u2"),
         ("original_family", "<u2"),
         ("number", "<u2"),
         ("umi_length", "u1"),
+        ("original_umi_length", "u1"),
         ("cell_length", "u1"),
         ("status", "u1"),
         ("several", "u1"),
         ("kept", "u1"),
-        ("padding", "u1", (7,)),
+        ("padding", "u1", (2,)),
     ]
 )
 READ_ROWS = 1 << 16
@@ -54,7 +57,14 @@ def lineage_rows(
     for name in ("key", "number", "status", "several", "kept"):
         rows[name] = molecules[name]
     rows["original_key"] = np.where(given < 0, hot["key"], moved["original_key"])
-    rows["original_family"] = np.where(given < 0, families, moved["original_family"])
+    rows["original_n_mask"] = hot["n_mask"]
+    gained = (hot["flags"] & SHIFT_PLUS > 0).astype(np.uint8)
+    lost = (hot["flags"] & SHIFT_MINUS > 0).astype(np.uint8)
+    rows["original_umi_length"] = hot["umi_length"] + gained - lost
+    # A barcode that was not fully read has no families.
+    partial = (hot["n_mask"] != 0) | (gained != lost)
+    family = np.where(given < 0, families, moved["original_family"])
+    rows["original_family"] = np.where(partial, 0, family + 1)
     return rows
 
 

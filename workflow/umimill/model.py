@@ -66,6 +66,11 @@ def model(plan_path: Path, tables: Sequence[Path], output: Path, meter: Meter) -
             tables_of_sample = {
                 **sample_tables(estimates, draft_errors, draws),
                 **status_tables(chimeras, estimates),
+                "unseen": unseen_reads(
+                    estimates.molecules * float(estimates.sizes[1]),
+                    estimates.reads,
+                    int(plan.partial_rows[number]),
+                ),
             }
             for name, array in tables_of_sample.items():
                 arrays.setdefault(name, []).append(array)
@@ -228,6 +233,22 @@ def sample_tables(estimates: Estimates, draft_errors: Array, draws: Array) -> di
         "clonal": ln_unit(estimates.equal_payloads),
         **payloads.drawn_tables(draws, draft_errors),
     }
+
+
+def unseen_reads(lone: float, reads: int, partial: int) -> npt.NDArray[np.int64]:
+    """Return i64[2], fine ln(reads of molecules that nobody else has read).
+
+    A read with an unknown base may be the only one of its molecule, or all others have one too. A
+    base is missing or too many in all reads of a molecule, where its barcode was made so; any
+    molecule may be one of these.
+
+    Args:
+        lone: expected molecules of one read.
+        reads: reads whose barcode was fully read.
+        partial: the others.
+    """
+    unknown = lone + reads * (partial / max(1, reads + partial))
+    return ln_fine(np.maximum(np.array([unknown, float(reads)]), 1.0))
 
 
 def report_fields(estimates: Estimates) -> dict[str, Any]:

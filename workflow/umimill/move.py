@@ -19,15 +19,18 @@ from umimill.drafts import draft_strides
 from umimill.errors import UmimillError
 from umimill.fates import FATE, READ_FAMILIES, FateJoiner, Settled, rows_of_bucket, whole_keys
 from umimill.kernels import move as kernels
+from umimill.kernels.consensus import Batch
 from umimill.link import EDGE
 from umimill.loading import Piece, RowLoader, make_batch
 from umimill.merge_counts import MergeCounts
 from umimill.metrics import Meter
 from umimill.outcomes import OutcomeCounts
+from umimill.partial import PARTIAL_FATE, next_places, partial_batches, partial_fates
 from umimill.partition import PartitionFile, PartitionWriter, Staging
 from umimill.placing import find_families
 from umimill.plan import read_plan
 from umimill.queries import apply_next
+from umimill.tally import BATCH_ROWS
 
 # Rows of the outbox in memory before they are sorted and written.
 STAGING_SHARE = 0.3
@@ -59,13 +62,17 @@ class Outbox:
 
     Attributes:
         hash_sums: u64[S], hashes of the rows as they were read.
+        partial_hash_sums: u64[S], the same of rows whose barcode was not fully read, all of them.
+        rows: rows of corrected families.
+        placed: rows that were placed.
     """
 
     def __init__(self, writer: PartitionWriter, staging: Staging, samples: int) -> None:
         self._writer = writer
         self._staging = staging
         self.hash_sums = np.zeros(samples, np.uint64)
-        self.rows = 0
+        self.partial_hash_sums = np.zeros(samples, np.uint64)
+        self.rows = self.placed = 0
 
     def add(self, piece: Piece, settled: Settled, strides: Array) -> None:
         """Copy the rows of a piece whose families were corrected."""
@@ -73,8 +80,7 @@ class Outbox:
         order = np.arange(batch.hot.size)
         given = np.full(batch.hot.size, -1, np.int64)
         family_of = find_families(batch, order, given, settled.families, strides)
-        longest = int(max(batch.hot["length_1"].max(), batch.hot["length_2"].max()))
-        scratch = np.zeros(longest + 128, np.uint8)
+        scratch = _new_scratch(batch)
         row = 0
         while True:
             before = int(self._staging.fill[0])
@@ -93,16 +99,53 @@ class Outbox:
                 return
             self._make_room(batch.hot[row])
 
+    def place(self, batch: Batch, order: Array, first_row: int, places: Array) -> None:
+        """Copy the rows that were placed.
+
+        Args:
+            batch: rows whose barcode was not fully read.
+            order: i64[n], their order by key.
+            first_row: number of the first of them in the bucket.
+            places: PLACE[*] of these rows, by row.
+        """
+        scratch = _new_scratch(batch)
+        index = 0
+        while True:
+            index = kernels.stage_placed(
+                batch,
+                order,
+                index,
+                first_row,
+                places,
+                staged_arrays(self._staging),
+                scratch,
+                self.partial_hash_sums,
+            )
+            if index == order.size:
+                break
+            self._make_room(batch.hot[order[index]])
+        self.placed += places.size
+
     def finish(self, bucket: int) -> None:
         """Write what is left and give the file its name."""
         self._writer.flush(self._staging)
         self._writer.finish(
-            {"outbox": True, "bucket": bucket, "read_hash_sums": self.hash_sums.tolist()}
+            {
+                "outbox": True,
+                "bucket": bucket,
+                "read_hash_sums": self.hash_sums.tolist(),
+                "partial_hash_sums": self.partial_hash_sums.tolist(),
+            }
         )
 
     def _make_room(self, row: Any) -> None:
         self._writer.flush(self._staging)
         self._staging.reserve_row(int(row["length_1"]) + int(row["length_2"]))
+
+
+def _new_scratch(batch: Batch) -> Array:
+    longest = int(max(batch.hot["length_1"].max(), batch.hot["length_2"].max()))
+    return np.zeros(longest + 128, np.uint8)
 
 
 @dataclass(frozen=True)
@@ -144,6 +187,19 @@ def _write_edges(edges_file: BlockFile, answers: ArrayReader, writer: BlockWrite
         apply_next(edges, answers, start)
         writer.append(edges)
     writer.list_array("edges", offset, (total,), EDGE)
+
+
+def _write_partials(
+    table: BlockFile, places: ArrayReader, writer: BlockWriter, samples: int
+) -> None:
+    """Write what became of the rows of a bucket whose barcode was not fully read."""
+    counts = np.zeros(samples, np.int64)
+    start = writer.append(np.empty(0, PARTIAL_FATE))
+    for fates in partial_fates(table, places):
+        writer.append(fates)
+        counts += np.bincount(fates["sample"], minlength=samples)
+    writer.list_array("partials", start, (int(counts.sum()),), PARTIAL_FATE)
+    writer.add("sample_partials", counts)
 
 
 def move(
@@ -219,6 +275,17 @@ def move(
                     outbox.add(piece, one, strides)
         fate_writer.list_array("fates", start, (table.length("families"),), FATE)
         fate_writer.add("sample_families", sample_families)
+        with meter.clock("sort"):
+            partial_parts = [stack.enter_context(PartitionFile(one)) for one in plan.partials]
+            places = rows_of_bucket(settled, "place", bucket)
+            row = 0
+            for batch, order in partial_batches(
+                RowLoader(partial_parts, *plan.bucket_leaves(bucket)), BATCH_ROWS
+            ):
+                outbox.place(batch, order, row, next_places(places, row, order.size))
+                row += order.size
+        places = rows_of_bucket(settled, "place", bucket)
+        _write_partials(table, places, fate_writer, len(plan.samples))
         fate_writer.add("outcomes", outcomes.rows())
         for name, rows in merges.arrays().items():
             fate_writer.add(name, rows)
@@ -229,6 +296,7 @@ def move(
         meter.read_bytes = loader.read_bytes
         meter.written_bytes = writer.written_bytes + fate_writer.offset
     meter.counters["moved_rows"] = outbox.rows
+    meter.counters["placed_rows"] = outbox.placed
     if outbox.rows != joiner.corrected_reads or left:
         raise UmimillError(
             f"{outbox.rows:,} rows were moved but {joiner.corrected_reads:,} reads corrected, and "

@@ -79,23 +79,24 @@ class Pieces:
         return own.start - 1 + np.searchsorted(starts, rows.astype(np.int64), side="right")
 
 
-def cut_pieces(tables: Sequence[Path], rows: int) -> Pieces:
+def cut_pieces(tables: Sequence[Path], rows: int, name: str = "families") -> Pieces:
     """Cut the tables of a library into pieces.
 
     Args:
         tables: tables of families, by bucket.
         rows: most rows of a piece of more than one key.
+        name: which array of the tables.
     """
     rows = max(rows, LEAST_ROWS)
     found: list[tuple[int, int, int, int, int]] = []
     bounds = [0]
     for bucket, path in enumerate(tables):
         with BlockFile(path) as file:
-            total = file.length("families")
+            total = file.length(name)
             start = 0
             while start < total:
-                stop = _cut_row(file, start, min(start + rows, total), total)
-                first = file.read("families", start, start + 1)[0]
+                stop = _cut_row(file, name, start, min(start + rows, total))
+                first = file.read(name, start, start + 1)[0]
                 found.append((bucket, start, stop, int(first["sample"]), int(first["key"])))
                 start = stop
         bounds.append(len(found))
@@ -110,20 +111,21 @@ def cut_pieces(tables: Sequence[Path], rows: int) -> Pieces:
     )
 
 
-def _cut_row(file: BlockFile, start: int, stop: int, total: int) -> int:
-    """Return the last row in (start, stop] where a key begins, else the next one, or `total`."""
+def _cut_row(file: BlockFile, name: str, start: int, stop: int) -> int:
+    """Return the last row in (start, stop] where a key begins, else the next one, or the end."""
+    total = file.length(name)
     if stop == total:
         return total
     width = LEAST_ROWS
     low = stop
     while low > start:
         low = max(start, stop - width)
-        cuts = _key_starts(file.read("families", low, stop + 1))
+        cuts = _key_starts(file.read(name, low, stop + 1))
         if cuts.size:
             return low + int(cuts[-1])
         width *= 2
     while stop < total:
-        cuts = _key_starts(file.read("families", stop - 1, stop + width))
+        cuts = _key_starts(file.read(name, stop - 1, stop + width))
         if cuts.size:
             return stop - 1 + int(cuts[0])
         stop += width

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -48,6 +48,9 @@ class Plan:
         bases: i64[S], payload bases of each sample.
         hash_sums: u64[S], sums of row hashes.
         tile: u8[S], 1 where the reads of a molecule start anywhere, so that payloads say nothing.
+        partials: partition files of rows whose barcode was not fully read.
+        partial_rows: i64[S], rows of each sample in them.
+        partial_hash_sums: u64[S], sums of their hashes.
     """
 
     partitions: tuple[Path, ...]
@@ -59,6 +62,9 @@ class Plan:
     bases: npt.NDArray[np.int64]
     hash_sums: npt.NDArray[np.uint64]
     tile: npt.NDArray[np.uint8]
+    partials: tuple[Path, ...]
+    partial_rows: npt.NDArray[np.int64]
+    partial_hash_sums: npt.NDArray[np.uint64]
 
     def bucket_groups(self, bucket: int) -> npt.NDArray[Any]:
         """Return the groups of a bucket, GROUP[*]."""
@@ -121,12 +127,56 @@ def make_bounds(cost: npt.NDArray[np.int64], buckets: int) -> npt.NDArray[np.int
     return np.concatenate([[0], inner, [cost.size]]).astype(np.int64)
 
 
+@dataclass(frozen=True)
+class Head:
+    """What all partition files of a library share, and where it was read."""
+
+    path: Path
+    leaves: Leaves
+    samples: tuple[str, ...]
+
+
+class Totals(NamedTuple):
+    """Sums over partition files: by leaf, and by sample."""
+
+    leaf_rows: npt.NDArray[np.int64]
+    leaf_bytes: npt.NDArray[np.int64]
+    rows: npt.NDArray[np.int64]
+    bases: npt.NDArray[np.int64]
+    hash_sums: npt.NDArray[np.uint64]
+
+
+def _read_head(path: Path) -> Head:
+    with PartitionFile(path) as part:
+        return Head(path, part.leaves, tuple(part.header["samples"]))
+
+
+def _add_totals(paths: Sequence[Path], head: Head) -> Totals:
+    samples = len(head.samples)
+    by_leaf = np.zeros(head.leaves.count, np.int64), np.zeros(head.leaves.count, np.int64)
+    by_sample = np.zeros(samples, np.int64), np.zeros(samples, np.int64)
+    totals = Totals(*by_leaf, *by_sample, np.zeros(samples, np.uint64))
+    for path in paths:
+        with PartitionFile(path) as part:
+            if part.leaves != head.leaves or tuple(part.header["samples"]) != head.samples:
+                raise UmimillError(
+                    f"{path}: made with other samples or layouts than {head.path}; delete "
+                    "results/partition and run again"
+                )
+            for total, more in zip(
+                totals, (*part.leaf_totals(), *part.sample_totals()), strict=True
+            ):
+                total += more
+    return totals
+
+
 def plan(
     partitions: Sequence[Path],
     buckets: int,
     output: Path,
     meter: Meter,
     *,
+    partials: Sequence[Path] = (),
     tile: Sequence[str] = (),
 ) -> None:
     """Plan the buckets of a library.
@@ -136,49 +186,39 @@ def plan(
         buckets: n.
         output: plan file to write.
         meter: metrics of the job.
+        partials: partition files of the rows whose barcode was not fully read.
         tile: samples whose molecules have reads that start anywhere; see layout.tiled_samples.
 
     Raises:
         UmimillError: where the files are not of one library and layout.
     """
-    leaf_rows: Any = 0
-    leaf_bytes: Any = 0
-    rows: Any = 0
-    bases: Any = 0
-    hash_sums: Any = np.uint64(0)
-    first: PartitionFile | None = None
-    for path in partitions:
-        with PartitionFile(path) as part:
-            if first is None:
-                first = part
-            elif part.leaves != first.leaves or part.header["samples"] != first.header["samples"]:
-                raise UmimillError(
-                    f"{path}: made with other samples or layouts than {partitions[0]}; delete "
-                    "results/partition and run again"
-                )
-            more_rows, more_bytes = part.leaf_totals()
-            sample_rows, sample_bases, sample_hashes = part.sample_totals()
-            leaf_rows, leaf_bytes = leaf_rows + more_rows, leaf_bytes + more_bytes
-            rows, bases = rows + sample_rows, bases + sample_bases
-            hash_sums = hash_sums + sample_hashes
-    assert first is not None
+    first = _read_head(partitions[0])
+    totals = _add_totals(partitions, first)
+    partial = _add_totals(partials, first)
+    leaf_rows, leaf_bytes, rows, bases, hash_sums = totals
     groups = make_groups(leaf_rows, leaf_bytes, first.leaves)
+    # Rows that are to be placed cost as others do, but move no bound of an output.
+    spread = np.repeat(np.arange(groups.size), groups["leaf_stop"] - groups["leaf_start"])
+    cost = groups["bytes"] + 64 * groups["rows"]
+    np.add.at(cost, spread, partial.leaf_bytes + 64 * partial.leaf_rows)
     meter.reads = int(leaf_rows.sum())
-    for number, sample in enumerate(first.header["samples"]):
+    for number, sample in enumerate(first.samples):
         meter.count(sample, "planned", int(rows[number]))
     with BlockWriter(output) as writer:
         writer.add("groups", groups)
-        writer.add("bounds", make_bounds(groups["bytes"] + 64 * groups["rows"], buckets))
+        writer.add("bounds", make_bounds(cost, buckets))
         writer.add("rows", rows)
         writer.add("bases", bases)
         writer.add("hash_sums", hash_sums)
         tiled = set(tile)
-        names = first.header["samples"]
-        writer.add("tile", np.array([sample in tiled for sample in names], np.uint8))
+        writer.add("tile", np.array([sample in tiled for sample in first.samples], np.uint8))
+        writer.add("partial_rows", partial.rows)
+        writer.add("partial_hash_sums", partial.hash_sums)
         writer.finish(
             {
                 "partitions": [str(path) for path in partitions],
-                "samples": first.header["samples"],
+                "partials": [str(path) for path in partials],
+                "samples": list(first.samples),
                 "widths": list(first.leaves.widths),
                 "buckets": buckets,
             }
@@ -198,4 +238,7 @@ def read_plan(path: Path) -> Plan:
             file.read("bases"),
             file.read("hash_sums"),
             file.read("tile"),
+            tuple(Path(one) for one in file.header["partials"]),
+            file.read("partial_rows"),
+            file.read("partial_hash_sums"),
         )

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -60,7 +60,8 @@ QUERY = np.dtype(
         ("umi_length", "u1"),
         ("cell_length", "u1"),
         ("draft_quality", "u1"),
-        ("padding", "u1", (3,)),
+        ("shift", "i1"),
+        ("padding", "u1", (2,)),
     ]
 )
 ANSWER = np.dtype(
@@ -186,6 +187,14 @@ def expand_asks(
                     yield queries[:count]
 
 
+class HeldPiece(NamedTuple):
+    """A piece in memory: its number, FAMILY[n], and u8[n, B]."""
+
+    piece: int
+    families: Array
+    quality: Array
+
+
 class Answerer:
     """Answers the queries of a library, as many families at a time as a filter has room for.
 
@@ -222,17 +231,34 @@ class Answerer:
 
     def run(self) -> Shelf:
         """Return what is answered, ANSWER[*], by the piece of those who asked."""
-        total = 0
-        for path in self._asks:
-            with BlockFile(path) as file:
-                total += file.length("asks")
-        if total:
+        if self.count_asks():
             for first, stop in self._spans():
                 self.passes += 1
                 queries = self._ask(first, stop)
                 for piece in queries.places():
                     self._answer(piece, queries)
         return self._answers
+
+    def count_asks(self) -> int:
+        """Return how many ask."""
+        total = 0
+        for path in self._asks:
+            with BlockFile(path) as file:
+                total += file.length("asks")
+        return total
+
+    def expand(self, bucket: int, known: kernels.Known, span: Array) -> Iterator[Array]:
+        """Yield the queries of a bucket with the piece of each that asks; see expand_asks."""
+        for some in expand_asks(self._asks[bucket], self._model, known, span):
+            some["asker"] = self._pieces.of_rows(bucket, some["row"])
+            yield some
+
+    def reply(self, held: HeldPiece, queries: Array) -> None:
+        """Answer queries to the families of a piece, QUERY[m] in order."""
+        answers = np.zeros(queries.size, ANSWER)
+        count = answer_queries(held.families, held.quality, queries, self._model, answers)
+        self._answers.scatter(answers["asker"][:count].astype(np.int64), answers[:count])
+        self.found += count
 
     def _spans(self) -> Iterator[tuple[int, int]]:
         """Yield runs of pieces whose keys a filter can hold."""
@@ -270,9 +296,8 @@ class Answerer:
                         mark_quarters(families, known.quarters)
                     span[1] = families[-1]["sample"], families[-1]["key"]
         queries = self._scratch.shelf(QUERY, self._share_bytes)
-        for bucket, path in enumerate(self._asks):
-            for some in expand_asks(path, self._model, known, span):
-                some["asker"] = pieces.of_rows(bucket, some["row"])
+        for bucket in range(pieces.bounds.size - 1):
+            for some in self.expand(bucket, known, span):
                 queries.scatter(pieces.of_keys(some["sample"], some["key"]), some)
                 self.asked += some.size
         self._scratch.hold(-held)
@@ -283,13 +308,9 @@ class Answerer:
         start, stop = int(pieces.starts[piece]), int(pieces.stops[piece])
         with BlockFile(self._tables[pieces.buckets[piece]]) as file:
             families = file.read("families", start, stop)
-            quality = file.read("quality", start, stop)
+            held = HeldPiece(piece, families, file.read("quality", start, stop))
         for some in queries.take(piece):
-            own = some[sorted_order(some, some.size)]
-            answers = np.zeros(own.size, ANSWER)
-            count = answer_queries(families, quality, own, self._model, answers)
-            self._answers.scatter(answers["asker"][:count].astype(np.int64), answers[:count])
-            self.found += count
+            self.reply(held, some[sorted_order(some, some.size)])
 
 
 def read_answers(answers: Shelf, piece: int) -> Array:

@@ -111,6 +111,12 @@ def read_accepted(
     return np.concatenate(found)
 
 
+def child_order(rows: Array) -> npt.NDArray[np.int64]:
+    """Return the order of rows of families: (sample, key, length, cell length, family)."""
+    length = rows["umi_length"].astype(np.int64) + rows["cell_length"]
+    return np.lexsort((rows["family"], rows["cell_length"], length, rows["key"], rows["sample"]))
+
+
 def check_edges(tables: Sequence[Path], links: Sequence[Path]) -> None:
     """Make sure that each table of families has as many edges.
 

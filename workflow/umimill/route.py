@@ -30,12 +30,14 @@ class Routes:
     Attributes:
         outboxes: the outboxes that hold rows for each bucket.
         read_hash_sums: u64[S], hashes of the moved rows as they lie in the partition files.
-        written_hash_sums: u64[S], their hashes as they lie in the outboxes.
+        written_hash_sums: u64[S], hashes of all rows as they lie in the outboxes.
+        partial_hash_sums: u64[S], hashes of all rows whose barcode was not fully read.
     """
 
     outboxes: tuple[tuple[Path, ...], ...]
     read_hash_sums: npt.NDArray[np.uint64]
     written_hash_sums: npt.NDArray[np.uint64]
+    partial_hash_sums: npt.NDArray[np.uint64]
 
 
 def route(
@@ -59,10 +61,12 @@ def route(
     rows = np.zeros(buckets, np.int64)
     read_sums = np.zeros(len(plan.samples), np.uint64)
     written_sums = np.zeros(len(plan.samples), np.uint64)
+    partial_sums = np.zeros(len(plan.samples), np.uint64)
     for path in outboxes:
         with PartitionFile(path) as outbox:
             read_sums += np.array(outbox.header["read_hash_sums"], np.uint64)
             written_sums += outbox.sample_totals()[2]
+            partial_sums += np.array(outbox.header["partial_hash_sums"], np.uint64)
             for bucket, count in enumerate(_bucket_rows(plan, outbox)):
                 rows[bucket] += count
                 if count:
@@ -75,6 +79,7 @@ def route(
             "outboxes": lists,
             "read_hash_sums": read_sums.tolist(),
             "written_hash_sums": written_sums.tolist(),
+            "partial_hash_sums": partial_sums.tolist(),
         },
     )
 
@@ -86,6 +91,7 @@ def read_routes(path: Path) -> Routes:
         tuple(tuple(Path(one) for one in paths) for paths in found["outboxes"]),
         np.array(found["read_hash_sums"], np.uint64),
         np.array(found["written_hash_sums"], np.uint64),
+        np.array(found["partial_hash_sums"], np.uint64),
     )
 
 
@@ -98,12 +104,13 @@ def _bucket_rows(plan: Plan, outbox: PartitionFile) -> list[int]:
 
 def _check_arrivals(settled: Path, rows: npt.NDArray[np.int64]) -> None:
     with BlockFile(settled) as file:
-        bounds = file.read("arrival_bounds").tolist()
         for bucket in range(rows.size):
             expected = 0
-            for start in range(bounds[bucket], bounds[bucket + 1], READ_ARRIVALS):
-                stop = min(start + READ_ARRIVALS, bounds[bucket + 1])
-                expected += int(file.read("arrivals", start, stop)["reads"].sum(dtype=np.int64))
+            for name in ("arrival", "placing"):
+                first, last = file.read(f"{name}_bounds", bucket, bucket + 2).tolist()
+                for start in range(first, last, READ_ARRIVALS):
+                    some = file.read(f"{name}s", start, min(start + READ_ARRIVALS, last))
+                    expected += int(some["reads"].sum(dtype=np.int64))
             if expected != rows[bucket]:
                 raise UmimillError(
                     f"bucket {bucket + 1}: {expected:,} corrected reads are due, but "

@@ -2,7 +2,8 @@
 
 All families pass by in pieces, whatever the buckets are: they answer the queries of families with
 several unsure bases (queries.py), so that a family has the better of that and of its parent one
-base away; then edges are followed to their roots (roots.py). What is sent from piece to piece lies
+base away; then edges are followed to their roots (roots.py). Rows whose barcode was not fully read
+ask too (places.py), and go to the root of what answers best. What is sent from piece to piece lies
 on shelves, which go to scratch where they do not fit.
 """
 
@@ -23,9 +24,10 @@ from umimill.likelihood import posterior_threshold
 from umimill.metrics import Meter
 from umimill.model import read_estimates, read_model
 from umimill.pieces import Pieces, cut_pieces
+from umimill.places import PLACE, PlaceChooser, Placer, choose_roots
 from umimill.plan import Plan, read_plan
 from umimill.queries import ANSWER, Answerer, read_answers
-from umimill.roots import CORRECTION, RootFinder, check_edges, read_accepted
+from umimill.roots import CORRECTION, RootFinder, check_edges, child_order, read_accepted
 from umimill.shelf import Scratch, Shelf
 
 ARRIVAL = np.dtype(
@@ -42,7 +44,7 @@ ARRIVAL = np.dtype(
 )
 # Of the budget: tables, shelves, and what is made of a piece; a shelf has one part of them.
 TABLE_SHARE = 0.6
-SHARES = 8
+SHARES = 10
 # Occupancy from which a family with two errors has several barcodes to ask: there are hundreds.
 DENSE = 1 / 256
 # What a family of a piece takes: itself, its edge, answers and corrections, each with copies.
@@ -127,6 +129,13 @@ def settle(
             answers = scratch.shelf(ANSWER, share)
             for piece in range(pieces.count):
                 answers.add(piece, read_answers(shelf, piece))
+            askers = cut_pieces(sources.families, 3 * share // PIECE_BYTES, "partials")
+            placer = Placer(pieces, sources.families, askers, model_path, scratch, share)
+            # Reads are placed by posterior, or not at all.
+            places = scratch.shelf(PLACE, share)
+            if rule.method == "posterior":
+                places = placer.run()
+            meter.counters["place_queries"] = placer.asked
         with meter.clock("sort"):
             if rule.method == "posterior":
                 found = _follow_edges(pieces, sources, answers, rule.least_score, scratch, share)
@@ -134,9 +143,12 @@ def settle(
                 found = scratch.shelf(CORRECTION, share)
                 if rule.method != "unique":
                     _group(sources.families, rule.method, pieces, found)
+            chosen = scratch.shelf(PLACE, share)
+            choose_roots(places, found, chosen)
         with meter.clock("write"):
             arrived = scratch.shelf(ARRIVAL, share)
-            _Writer(plan, pieces, meter).write(output, found, arrived, answers)
+            chooser = PlaceChooser(askers, chosen, rule.least_score, read_model(model_path))
+            _Writer(plan, pieces, meter).write(output, found, arrived, answers, chooser)
 
 
 def _follow_edges(
@@ -188,8 +200,12 @@ class _Writer:
         self._pieces = pieces
         self._meter = meter
         self._corrected = np.zeros((len(plan.samples), 2), np.int64)
+        self._placed = np.zeros(len(plan.samples), np.int64)
+        self._shifted = 0
 
-    def write(self, output: Path, found: Shelf, arrived: Shelf, answers: Shelf) -> None:
+    def write(
+        self, output: Path, found: Shelf, arrived: Shelf, answers: Shelf, chooser: PlaceChooser
+    ) -> None:
         """Write the file.
 
         Args:
@@ -197,45 +213,87 @@ class _Writer:
             found: CORRECTION[*] by piece of the child.
             arrived: empty, for ARRIVAL[*] by piece of the root.
             answers: ANSWER[*] by piece.
+            chooser: chooses the places of partial rows.
         """
+        own = self._pieces
         with BlockWriter(output) as writer:
             self._list(
-                writer, "correction", CORRECTION, lambda piece: self._leave(piece, found, arrived)
+                writer,
+                "correction",
+                CORRECTION,
+                own,
+                lambda piece: self._leave(piece, found, arrived),
             )
-            self._list(writer, "arrival", ARRIVAL, lambda piece: _arrive(piece, arrived))
-            self._list(writer, "answer", ANSWER, answers.get)
+            self._list(writer, "arrival", ARRIVAL, own, lambda piece: _arrive(piece, arrived))
+            self._list(writer, "answer", ANSWER, own, answers.get)
+            self._list(
+                writer,
+                "place",
+                PLACE,
+                chooser.pieces,
+                lambda piece: self._put(piece, chooser, arrived),
+            )
+            self._list(writer, "placing", ARRIVAL, own, lambda piece: _arrive(piece, arrived))
             writer.add("corrected", self._corrected)
-            writer.finish({"buckets": self._pieces.bounds.size - 1})
+            writer.finish({"buckets": own.bounds.size - 1})
             self._meter.written_bytes = writer.offset
         self._meter.counters["corrected_families"] = int(self._corrected[:, 0].sum())
         for number, sample in enumerate(self._plan.samples):
             corrected = int(self._corrected[number, 1])
             self._meter.count(sample, "corrected", corrected)
             self._meter.count(sample, "kept", int(self._plan.rows[number]) - corrected)
+            placed = int(self._placed[number])
+            self._meter.count(sample, "placed", placed)
+            left = int(self._plan.partial_rows[number]) - placed
+            self._meter.count(sample, "unresolved", left)
+        shifted = self._shifted
+        self._meter.counters |= {
+            "n_placed": int(self._placed.sum()) - shifted,
+            "shift_placed": shifted,
+        }
 
     def _list(
-        self, writer: BlockWriter, name: str, dtype: np.dtype[Any], rows_of: Callable[[int], Array]
+        self,
+        writer: BlockWriter,
+        name: str,
+        dtype: np.dtype[Any],
+        pieces: Pieces,
+        rows_of: Callable[[int], Array],
     ) -> None:
         """Write the rows of all pieces, and the bounds of the buckets' among them."""
         start = writer.append(np.empty(0, dtype))
-        ends = np.zeros(self._pieces.count + 1, np.int64)
-        for piece in range(self._pieces.count):
+        ends = np.zeros(pieces.count + 1, np.int64)
+        for piece in range(pieces.count):
             rows = rows_of(piece)
             writer.append(rows)
             ends[piece + 1] = ends[piece] + rows.size
         writer.list_array(f"{name}s", start, (int(ends[-1]),), dtype)
-        writer.add(f"{name}_bounds", ends[self._pieces.bounds])
+        writer.add(f"{name}_bounds", ends[pieces.bounds])
 
     def _leave(self, piece: int, found: Shelf, arrived: Shelf) -> Array:
         """Return the corrections of a piece by child, and put on a shelf what arrives elsewhere."""
         corrections = np.concatenate([np.empty(0, CORRECTION), *found.take(piece)])
-        corrections = corrections[_order(corrections)]
+        corrections = corrections[child_order(corrections)]
         kept = corrections[corrections["root_family"] != kernels.DROPPED]
         np.add.at(self._corrected[:, 0], kept["sample"], 1)
         np.add.at(self._corrected[:, 1], kept["sample"], kept["reads"])
         arrivals = _arrivals(kept)
         arrived.scatter(self._pieces.of_keys(arrivals["sample"], arrivals["key"]), arrivals)
         return corrections
+
+    def _put(self, piece: int, chooser: PlaceChooser, arrived: Shelf) -> Array:
+        """Return the places of a piece of partial rows; put on a shelf what arrives by them."""
+        places = chooser.choose(piece)
+        self._placed += np.bincount(places["sample"], minlength=self._placed.size)
+        self._shifted += int(np.count_nonzero(places["shift"]))
+        arrivals = np.zeros(places.size, ARRIVAL)
+        for name in ("sample", "umi_length", "cell_length"):
+            arrivals[name] = places[name]
+        arrivals["key"], arrivals["family"] = places["root_key"], places["root_family"]
+        arrivals["reads"] = 1
+        arrivals = _summed(arrivals)
+        arrived.scatter(self._pieces.of_keys(arrivals["sample"], arrivals["key"]), arrivals)
+        return places
 
 
 def _arrive(piece: int, arrived: Shelf) -> Array:
@@ -256,15 +314,9 @@ def _arrivals(corrections: Array) -> Array:
     return _summed(arrivals)
 
 
-def _order(rows: Array) -> npt.NDArray[np.int64]:
-    """Return the order of rows of families: (sample, key, length, cell length, family)."""
-    length = rows["umi_length"].astype(np.int64) + rows["cell_length"]
-    return np.lexsort((rows["family"], rows["cell_length"], length, rows["key"], rows["sample"]))
-
-
 def _summed(arrivals: Array) -> Array:
     """Sort by root and add up what arrives at the same one."""
-    arrivals = arrivals[_order(arrivals)]
+    arrivals = arrivals[child_order(arrivals)]
     if not arrivals.size:
         return arrivals
     columns = ("family", "cell_length", "umi_length", "key", "sample")

@@ -207,9 +207,16 @@ def assigned(library: Library) -> int:
 
 
 def left_out(library: Library) -> dict[str, int]:
-    """Templates by line that ended in checkout, or in place."""
+    """Templates by line that ended in checkout, in place, or in settle."""
     lines = {**lines_of(library, "checkout"), **lines_of(library, "place")}
-    return {name: n for name, n in lines.items() if name not in ("assigned", "unplaced", "placed")}
+    settled = lines_of(library, "settle")
+    went_on = {"assigned", "unplaced", "placed"}
+    if settled:
+        went_on.add("partial")
+        unresolved = lines.get("unresolved", 0) + settled.get("unresolved", 0)
+        if unresolved:
+            lines["unresolved"] = unresolved
+    return {name: n for name, n in lines.items() if name not in went_on}
 
 
 def molecules(library: Library) -> int:
@@ -253,6 +260,7 @@ def checks(library: Library) -> list[Check]:
         title = "templates in the units = checkout lines"
         found.append(Check(title, came, counted, came == counted))
     given = assigned_by_sample(library)
+    placed = Counter(by_sample(library, "settle", ("placed",)))
     families = by_sample(library, "tally", ("families",))
     ends = by_sample(library, "assemble")
     small = below_filter(library)
@@ -281,14 +289,23 @@ def checks(library: Library) -> list[Check]:
         title = "reads in families = reads kept and corrected"
         found.append(_compare(title, families or given, settled, {}))
     if "assemble" in stages:
-        title = "reads in families = consensus lines"
-        found.append(_compare(title, families or given, ends, {}))
+        title = "reads in families or placed = consensus lines"
+        found.append(_compare(title, placed + Counter(families or given), ends, {}))
     if "gather" in stages:
         found.append(_compare("molecules = records written", listed, written, small))
     if library.sizes:
-        title = "reads in families = reads of molecules, suspects and unresolved"
-        found.append(_compare(title, families or given, sized, small))
-    return found
+        title = "reads in families or placed = reads of molecules, suspects and unresolved"
+        found.append(_compare(title, placed + Counter(families or given), sized, small))
+    return found + _partial_checks(library)
+
+
+def _partial_checks(library: Library) -> list[Check]:
+    if not lines_of(library, "settle").keys() & {"placed", "unresolved"}:
+        return []
+    partial = by_sample(library, "checkout", ("partial",))
+    settled = by_sample(library, "settle", ("placed", "unresolved"))
+    title = "barcodes not fully read = reads placed and unresolved"
+    return [_compare(title, partial, settled, {})]
 
 
 def _compare(

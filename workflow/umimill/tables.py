@@ -166,6 +166,28 @@ def barcode_strings(keys: Array, start: Array, length: Array) -> Any:
     return pa.StringArray.from_buffers(keys.size, pa.py_buffer(offsets), pa.py_buffer(text))
 
 
+def umi_strings(keys: Array, cell_length: Array, umi_length: Array, n_mask: Array) -> Any:
+    """Unpack the UMIs of packed keys, with N for bases that were not read.
+
+    Args:
+        keys: u64[n], first base in the highest bits.
+        cell_length: i64[n], bases before the UMI.
+        umi_length: i64[n], at most 32 together.
+        n_mask: u32[n], bit i for base i of the key.
+
+    Returns:
+        A pyarrow string array of n UMIs.
+    """
+    umis = barcode_strings(keys, cell_length, umi_length)
+    if not n_mask.any():
+        return umis
+    masks = (n_mask.astype(np.int64) >> cell_length).tolist()
+    return pa.array(
+        "".join("N" if mask >> place & 1 else base for place, base in enumerate(umi))
+        for umi, mask in zip(umis.to_pylist(), masks, strict=True)
+    )
+
+
 def chosen_strings(choices: Sequence[str], chosen: Array) -> Any:
     """Return choices[chosen] as a pyarrow string array.
 

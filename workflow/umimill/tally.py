@@ -23,6 +23,7 @@ from umimill.kernels.consensus import Batch
 from umimill.loading import RowLoader, make_batch
 from umimill.metrics import Meter
 from umimill.pair_census import count_pairs
+from umimill.partial import list_partials
 from umimill.partition import PartitionFile, sorted_order
 from umimill.plan import Plan, read_plan
 from umimill.tally_sums import FamilySums
@@ -210,6 +211,9 @@ def tally(
                 table, plan.leaves, *leaves, block_bytes=int(meter.budget_bytes * CENSUS_SHARE)
             )
         with meter.clock("write"):
+            partial_parts = [stack.enter_context(PartitionFile(one)) for one in plan.partials]
+            strides = draft_strides(plan.rows, plan.bases, plan.tile)
+            partials = list_partials(partial_parts, leaves, strides, rows, writer)
             writer.add("pairs", pairs)
             writer.add("pair_sizes", pair_sizes)
             writer.finish({"bucket": bucket})
@@ -217,6 +221,7 @@ def tally(
     meter.counters |= {"families": count, "streamed": reader.streamed}
     for number, sample in enumerate(plan.samples):
         meter.count(sample, "families", int(sums.reads[number]))
+        meter.count(sample, "partial", int(partials[number]))
 
 
 def batch_rows(groups: Array, runs: int, batch_bytes: int) -> int:

@@ -116,7 +116,7 @@ def stage_row(
     staging.moved[place]["family"] = family
     staging.moved[place]["original_family"] = original_family
     differs = U(source["key"]) ^ U(key)
-    for position in range(batch.barcode_quality.shape[1]):
+    for position in range(staging.barcode_quality.shape[1]):
         # A base that was not read so says nothing for the barcode that it is corrected to.
         read = (differs >> U(62 - 2 * (position))) & U(3) == U(0)
         quality = batch.barcode_quality[row, position]
@@ -186,3 +186,62 @@ def stage_moved(
             hash_sums,
         )
     return batch.hot.size
+
+
+@kernel
+def stage_placed(
+    batch: Batch,
+    order: Any,
+    start: int,
+    first_row: int,
+    places: Any,
+    staging: Staged,
+    scratch: Any,
+    hash_sums: Any,
+) -> int:
+    """Stage the rows that were placed until the staging is full.
+
+    Args:
+        batch: rows whose barcode was not fully read.
+        order: i64[n], their order by key.
+        start: place in the order to begin with.
+        first_row: number of the first row in that order, in its bucket.
+        places: PLACE[*], by row; those of the batch.
+        staging: rows are added.
+        scratch: u8[>= longest read + 64].
+        hash_sums: u64[S], hashes of all rows that were looked at, placed or not.
+
+    Returns:
+        The first place in the order not yet looked at.
+    """
+    at = 0
+    for index in range(start, order.size):
+        row = order[index]
+        source = batch.hot[row]
+        while at < places.size and np.int64(places[at]["row"]) < first_row + index:
+            at += 1
+        if at == places.size or np.int64(places[at]["row"]) > first_row + index:
+            hash_sums[source["sample"]] += row_hash(batch, row)
+            continue
+        if not has_room(source, staging):
+            return index
+        place = staging.fill[0]
+        found = places[at]
+        # Its barcode as it was read has one family, see family_tables.partials_table.
+        stage_row(
+            batch,
+            row,
+            found["root_key"],
+            found["root_family"],
+            0,
+            staging,
+            scratch,
+            hash_sums,
+        )
+        staging.hot[place]["umi_length"] = found["umi_length"]
+        for position in range(staging.barcode_quality.shape[1]):
+            # Of a barcode with a base less or more it is not known which of its bases are which.
+            unread = (U(source["n_mask"]) >> U(position)) & U(1) == U(1)
+            if unread or found["shift"] != 0:
+                staging.barcode_quality[place, position] = 0
+    return order.size

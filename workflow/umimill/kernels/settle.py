@@ -127,6 +127,28 @@ def join_families(families: Any, corrections: Any, arrivals: Any, fates: Any) ->
 
 
 @kernel
+def add_arrivals(families: Any, arrivals: Any, fates: Any) -> int:
+    """Add the reads that were placed to the families they went to.
+
+    Args:
+        families: FAMILY[n], whole keys.
+        arrivals: ARRIVAL[*] from the first family on, sorted by root.
+        fates: FATE[n]; reads are added to.
+
+    Returns:
+        Arrivals that concern these families.
+    """
+    arrival = 0
+    for row in range(families.size):
+        if arrival == arrivals.size:
+            break
+        if compare_families(arrivals[arrival], families[row]) == 0:
+            fates[row]["reads"] += arrivals[arrival]["reads"]
+            arrival += 1
+    return arrival
+
+
+@kernel
 def find_pieces(samples: Any, keys: Any, first_samples: Any, first_keys: Any, places: Any) -> None:
     """Find the last piece that does not begin behind each key.
 
