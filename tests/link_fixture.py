@@ -178,7 +178,7 @@ def write_model(plan_path: Path, table: Any, quality: Any, output: Path) -> Edge
         writer.add("minors", np.zeros((samples, 3), np.int64))
         writer.add("cells", np.zeros((samples, 3), np.int64))
         writer.finish({"bucket": 0})
-    model(plan_path, [sums], output, Meter("model", "L", 1000))
+    model(plan_path, [sums], output, Meter("model", "L", 8000))
     return read_model(output)
 
 
@@ -188,7 +188,7 @@ def run_link(
     """Link all buckets; return all edges, and the sums of the counters."""
     edges, counters = [], dict[str, int]()
     for bucket in range(len(tables.paths)):
-        meter = Meter("link", "L", 1000)
+        meter = Meter("link", "L", 8000)
         output = edges_path(tables, bucket)
         link(
             tables.plan_path,

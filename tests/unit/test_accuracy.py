@@ -67,9 +67,9 @@ def test_exact_keys_are_barcodes_as_read(
 ) -> None:
     task, truth = make_task(small(name))
     labels = ExactKeys().label(task)
-    # Of the reads that lost a base a few are no longer taken for reads of the sample.
+    # A read that lost a base has none of its barcode's: of 1% where the case has deletions.
     kept = labels != DROPPED
-    assert kept.mean() > 0.99
+    assert kept.mean() > (0.98 if name.startswith("deletions") else 0.999)
     assert same_clusters(labels[kept], np.unique(truth.observed[kept], return_inverse=True)[1])
 
 

@@ -347,13 +347,21 @@ def test_the_examples_of_the_manual() -> None:
     manual = (ROOT / "config/README.md").read_text(encoding="utf-8")
     blocks = manual.split("```\n")
     (units,) = [block for block in blocks if block.startswith("library\tunit")]
-    (samples,) = [block for block in blocks if block.startswith("library\tsample")]
+    samples, listed = [block for block in blocks if block.startswith("library\tsample")]
     Path("config/units.tsv").write_text(units)
     Path("config/samples.tsv").write_text(samples)
     os.mkdir("data")
     for cell in units.split():
         if cell.startswith("data/"):
             Path(cell).touch()
+    assert problems(check_layout=parse_layout, check_row=check_row) == []
+
+    library, _, _, path = listed.split("\n")[1].split("\t")
+    write(f"library unit read1\n{library} u1 a.fq\n", "")
+    Path("config/samples.tsv").write_text(listed)
+    Path("a.fq").touch()
+    Path(path).parent.mkdir()
+    Path(path).touch()
     assert problems(check_layout=parse_layout, check_row=check_row) == []
 
     write(

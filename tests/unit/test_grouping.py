@@ -139,6 +139,6 @@ def run_settle(tables: Any, folder: Path, table: Any, quality: Any, method: str)
     write_model(tables.plan_path, table, quality, model)
     sources = Sources(tables.paths, *zip(*links, strict=True))
     output = folder / "settled"
-    settle(tables.plan_path, sources, model, Rule(method), output, Meter("settle", "L", 1000))
+    settle(tables.plan_path, sources, model, Rule(method), output, Meter("settle", "L", 8000))
     with BlockFile(output) as file:
         return file.read("corrections"), file.read("arrivals")

@@ -17,7 +17,7 @@ ROOT = Path(__file__).parents[2]
 # Kernels that are tried in the file of those which call them, or through their stage.
 ELSEWHERE = {
     *("answers", "clusters", "cut", "known", "pairs", "placing", "search"),
-    *("move", "posterior", "queries", "settle", "status", "tally"),
+    *("merges", "move", "partial", "posterior", "queries", "settle", "shifts", "status", "tally"),
 }
 
 

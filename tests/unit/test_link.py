@@ -69,7 +69,7 @@ class Case:
 
     def link(self, tables: fixture.Tables, bucket: int, block_bytes: int | None = None) -> Meter:
         """Link one bucket."""
-        meter = Meter("link", "L", 1000)
+        meter = Meter("link", "L", 8000)
         output = fixture.edges_path(tables, bucket)
         link(
             tables.plan_path,
@@ -363,7 +363,7 @@ def test_crowded_keys_take_seconds(
     fixture.write_model(tables.plan_path, table[few], quality[few], model_path)
     outputs = Outputs(tmp_path / "edges", tmp_path / "queries")
     for block_bytes in (1 << 30, 1 << 24):
-        meter = Meter("link", "L", 1000)
+        meter = Meter("link", "L", 8000)
         start = time.process_time()
         link(tables.plan_path, tables.paths, 0, model_path, outputs, meter, block_bytes=block_bytes)
         assert time.process_time() - start < 30

@@ -51,7 +51,7 @@ def make_model(folder: Path, parts: list[dict[str, Any]], samples: list[str], wi
         score_fixture.write_sums(folder / f"{number}.families", part)
         for number, part in enumerate(parts)
     ]
-    model(plan, tables, folder / "model", Meter("model", "l", 1000))
+    model(plan, tables, folder / "model", Meter("model", "l", 8000))
     return (folder / "model").read_bytes()
 
 
@@ -94,7 +94,7 @@ def test_draws_are_the_least_hashes_of_each_sample(tmp_path: Path) -> None:
     tables = [
         score_fixture.write_sums(tmp_path / str(number), part) for number, part in enumerate(parts)
     ]
-    draws = add_sums(tables, 2, Meter("model", "l", 1000))["draws"]
+    draws = add_sums(tables, 2, Meter("model", "l", 8000))["draws"]
     wanted = score_fixture.sums(library)["draws"]["hash"]
     for sample in (0, 1):
         assert draws["hash"][draws["sample"] == sample].tolist() == wanted.tolist()
@@ -128,7 +128,7 @@ sys.path[:0] = sys.argv[2:]
 from umimill.model import model
 from umimill.metrics import Meter
 folder = Path(sys.argv[1])
-model(folder / "plan", [folder / "0.families"], folder / "again", Meter("model", "l", 1000))
+model(folder / "plan", [folder / "0.families"], folder / "again", Meter("model", "l", 8000))
 """
 
 

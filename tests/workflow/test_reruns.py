@@ -83,7 +83,7 @@ def rename_file(folder: Path) -> Sequence[str]:
 
 
 def add_column(folder: Path) -> Sequence[str]:
-    rows = [(*row, "x") for row in SAMPLES]
+    rows = [(*row, "", "x") for row in SAMPLES]
     (folder / "samples.tsv").write_text(runs.table_text((*runs.SAMPLES, "donor"), rows))
     return ()
 

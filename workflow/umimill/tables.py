@@ -162,7 +162,7 @@ def barcode_strings(keys: Array, start: Array, length: Array) -> Any:
     """
     offsets = np.concatenate([[0], np.cumsum(length)]).astype(np.int32)
     text = np.empty(offsets[-1], np.uint8)
-    unpack_barcodes(keys, start, length, text)
+    unpack_barcodes(np.ascontiguousarray(keys), start, length, text)
     return pa.StringArray.from_buffers(keys.size, pa.py_buffer(offsets), pa.py_buffer(text))
 
 
