@@ -15,6 +15,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from refine_tables_fixture import COLUMNS as REFINE_COLUMNS
+from refine_tables_fixture import refine_rows
+
 VERSIONS = {
     "umimill": "0.1.0",
     "algorithm": 1,
@@ -50,8 +53,8 @@ SHARES = {
 }
 BARCODES = """families corrected corrected_reads molecules chimera_suspects chimera_suspect_reads
 unresolved unresolved_reads dropped dropped_reads barcode_length effective_length space occupancy
-clonality error
-error_basis error_census error_quality chimera_rate"""
+clonality error error_basis error_census error_quality
+chimera_rate barcodes agreement"""
 
 
 # Rows of samples.tsv by library.
@@ -152,6 +155,7 @@ def _write_library(folder: Path, spec: LibrarySpec, rng: random.Random) -> None:
         ("library", "sample", "reads_from", "outcome", "families", "reads"),
         [(spec.name, name, *row) for name in spec.samples for row in _outcomes(spec, sizes[name])],
     )
+    _write_refine_tables(folder, spec, sizes)
     _write_tsv(
         folder / "barcodes.tsv",
         ("library", "sample", *BARCODES.split()),
@@ -186,6 +190,17 @@ def _outcomes(spec: LibrarySpec, sizes: Counter[int]) -> list[tuple[int, str, in
     return [(size, outcome, *cell) for (size, outcome), cell in sorted(found.items())]
 
 
+def _write_refine_tables(
+    folder: Path, spec: LibrarySpec, sizes: Mapping[str, Counter[int]]
+) -> None:
+    made = {
+        name: refine_rows(h, spec.errors(h.total()), _others(spec, h)) for name, h in sizes.items()
+    }
+    for table, columns in REFINE_COLUMNS.items():
+        rows = [(spec.name, name, *row) for name, found in made.items() for row in found[table]]
+        _write_tsv(folder / f"{table}.tsv", ("library", "sample", *columns.split()), rows)
+
+
 def _barcode_row(spec: LibrarySpec, sizes: Counter[int]) -> tuple[Any, ...]:
     molecules = sizes.total()
     errors, suspects = spec.errors(molecules), spec.suspects(molecules)
@@ -193,9 +208,10 @@ def _barcode_row(spec: LibrarySpec, sizes: Counter[int]) -> tuple[Any, ...]:
     counts = (families, errors, errors, molecules, *[suspects] * 2, *[suspects // 2] * 2, 0, 0)
     space = 4.0**12
     if not molecules:
-        return (*counts, 0, 0, 1, 0, 0, 0.001, "default", "", "", 0)
+        return (*counts, 0, 0, 1, 0, 0, 0.001, "default", "", "", 0, 0, "")
     error = ("0.0012", "both", "0.0011", "0.0019")
-    return (*counts, 12, 11.9, space, f"{molecules / space:.6g}", 0.08, *error, 0.0031)
+    filled = f"{molecules / space:.6g}"
+    return (*counts, 12, 11.9, space, filled, 0.08, *error, 0.0031, families, 0.97)
 
 
 def _others(spec: LibrarySpec, sizes: Counter[int]) -> int:
@@ -324,6 +340,7 @@ def _job(
         "umi_memory_bytes": memory,
         "umi_spilled": spilled > 0,
         "umi_spill_bytes": spilled,
+        "umi_read_back_bytes": spilled * 2,
         "read_bytes": reads * 70,
         "written_bytes": reads * 60,
         "clocks": {"start": 0.5, "compile": 0.08} | {k: round(v, 6) for k, v in clocks.items()},

@@ -1,11 +1,9 @@
 """Every sentence and piece of advice, word for word."""
 
-from dataclasses import replace
-
 import pytest
 
+from advice_fixture import checkout, texts
 from umimill import advice, findings
-from umimill.barcode_sums import Barcodes
 from umimill.summary import Job, LedgerRow, Library, Sample
 
 
@@ -42,18 +40,6 @@ from umimill.summary import Job, LedgerRow, Library, Sample
 )
 def test_numbers_and_names(made, text):
     assert made == text
-
-
-def checkout(name="L1", assigned=100, samples=None, provenance=None, jobs=(), sizes=None, **lines):
-    """A library whose checkout lines are `lines` and `assigned`, in one sample."""
-    rows = [LedgerRow("checkout", None, line, n) for line, n in lines.items()]
-    rows.append(LedgerRow("checkout", "S1", "assigned", assigned))
-    samples = samples or (Sample(name, "S1", assigned, assigned // 4 or 1),)
-    return Library(name, samples, tuple(jobs), tuple(rows), sizes or {}, provenance or {})
-
-
-def texts(*libraries):
-    return [(item.level, item.text) for item in advice.advise(libraries)]
 
 
 @pytest.mark.parametrize(
@@ -379,98 +365,3 @@ def test_sizes_sentence_from_molecules_and_from_reads():
     )
     made = Library("L1", sizes={"A": ((1, 2), (2, 2))})
     assert findings.size_sentence([made]).startswith("Half of the molecules have 2 reads or more;")
-
-
-def barcodes(reads=100, **values):
-    """A library with one sample whose barcodes are `values`."""
-    row = Barcodes(families=50, molecules=25, **values)
-    return replace(checkout(assigned=reads), barcodes={"S1": row})
-
-
-BOTH = {"error_basis": "both", "error_quality": 1e-3}
-
-
-@pytest.mark.parametrize(
-    ("library", "expected"),
-    [
-        (barcodes(occupancy=0.30, chimera_rate=0.02, unresolved=2, unresolved_reads=2), []),
-        (
-            barcodes(occupancy=0.34),
-            (
-                "warning",
-                "The molecules of sample S1 take 34.0% of the barcodes there could be, so "
-                "neighbours by chance look like errors: use longer UMIs.",
-            ),
-        ),
-        (
-            barcodes(occupancy=1.52),
-            (
-                "warning",
-                "Sample S1 is saturated: it has 1.5 molecules for each barcode there could be, so "
-                "many share one and cannot be told apart: use longer UMIs.",
-            ),
-        ),
-        (
-            barcodes(chimera_rate=0.031),
-            (
-                "warning",
-                "3.1% of the reads of sample S1 are chimeras: use fewer cycles of PCR, or look at "
-                "the column `status` of molecules.parquet for what was set apart.",
-            ),
-        ),
-        (
-            barcodes(unresolved=3, unresolved_reads=3),
-            (
-                "warning",
-                "3.0% of the reads of sample S1 are unresolved, with too many unsure bases in "
-                "their barcode: look at the quality of these cycles.",
-            ),
-        ),
-        (
-            barcodes(error=2.4e-3, **BOTH),
-            (
-                "note",
-                "Barcodes of sample S1 have 2.4e-03 errors a base, 2.4 times what their qualities "
-                "say: they arose before the sequencer, in PCR or in the oligo; correction takes "
-                "that into account.",
-            ),
-        ),
-        (
-            barcodes(error=4e-4, **BOTH),
-            (
-                "note",
-                "Barcodes of sample S1 have 4.0e-04 errors a base, 40.0% of what their qualities "
-                "say: do not trust these qualities too far; correction takes that into account.",
-            ),
-        ),
-        (barcodes(error=1.9e-3, **BOTH), []),
-        (barcodes(error=1e-3, error_basis="quality", error_quality=1e-3, error_census=9e-3), []),
-        (barcodes(error=4e-3, error_basis="census"), []),
-    ],
-)
-def test_advice_on_barcodes(library, expected):
-    assert texts(library) == ([expected] if expected else [])
-
-
-def test_what_became_of_barcodes_is_said():
-    counts = {"corrected": 5, "corrected_reads": 6, "chimera_suspects": 1, "unresolved": 2}
-    reads = {"chimera_suspect_reads": 4, "unresolved_reads": 2}
-    made = replace(barcodes(200, **counts, **reads), jobs=(Job("settle", "L1"),))
-    said = findings.trusted([made])[-1]
-    assert said == findings.corrected([made])
-    assert said == (
-        "10.0% of the families were taken for errors of another barcode; their reads, 3.0% of "
-        "all, count there."
-    )
-    assert findings.others([made]) == (
-        "Besides 1 chimera suspect and 2 unresolved: these are not counted as molecules and are "
-        "not written (`outputs: suspects` does)."
-    )
-    # 200 reads less the six that are in no molecule.
-    assert findings.yielded([made]) == ["50 consensus molecules, 3.9 reads each on average."]
-    asked = replace(made, provenance={"suspects": True})
-    assert findings.others([asked]).endswith("not counted as molecules.")
-    left = replace(made, provenance={"refine_method": "unique"})
-    assert "as they were read" in findings.trusted([left])[-1]
-    assert findings.others([checkout()]) == ""
-    assert findings.corrected([checkout()]) == "No barcode was taken for an error of another."

@@ -11,9 +11,10 @@ import numpy as np
 import pytest
 
 from stage_fixture import key_text
+from umimill.barcode_sums import POSTERIOR_BINS
 from umimill.fates import FATE
 from umimill.link import EDGE
-from umimill.merge_counts import COLUMNS, POSTERIOR_BINS, SHARE_BITS, MergeCounts, add_rows
+from umimill.merge_counts import COLUMNS, SHARE_BITS, MergeCounts, add_rows
 from umimill.tally import FAMILY
 
 CELL, UMI = 3, 5

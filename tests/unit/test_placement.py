@@ -1,11 +1,14 @@
 """Whether payloads can be compared: reads of a molecule that start anywhere are not told apart."""
 
+import csv
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from pipeline import Library, Run, run_pipeline
+from umimill.advice import disagrees
+from umimill.barcode_sums import Barcodes
 from umimill.layout import tiled_samples
 
 CELLS, MOLECULES, READS = 4, 25, 6
@@ -44,6 +47,21 @@ def test_reads_of_a_tiled_molecule_are_one(tmp_path: Path, placement: str) -> No
 
 def test_payloads_that_disagree_are_molecules_of_their_own(tmp_path: Path) -> None:
     assert len(run(tmp_path, "fixed").molecules("S1")) > 3 * CELLS * MOLECULES
+
+
+@pytest.mark.parametrize("placement", ["fixed", "tile"])
+def test_a_wrong_placement_is_seen_in_the_table_of_barcodes(tmp_path: Path, placement: str) -> None:
+    table = run(tmp_path, placement).outputs["metrics/L1/barcodes.tsv"]
+    with table.open(newline="") as file:
+        (row,) = csv.DictReader(file, delimiter="\t")
+    found = Barcodes(
+        families=int(row["families"]),
+        molecules=int(row["molecules"]),
+        barcodes=int(row["barcodes"]),
+        space=float(row["space"]),
+        agreement=float(row["agreement"]),
+    )
+    assert disagrees(found) == (placement == "fixed")
 
 
 def test_single_cells_are_tiled() -> None:

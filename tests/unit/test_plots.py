@@ -5,7 +5,8 @@ from xml.etree import ElementTree
 
 import pytest
 
-from umimill import plots, svg
+from umimill import plots, plots_refine, svg
+from umimill.barcode_sums import RankPoint
 from umimill.summary import bin_title
 
 FATES = {"voted": 80, "unmatched": 15, "too_short": 5}
@@ -58,6 +59,28 @@ def draw_heat(width=plots.WIDE, rows=3, columns=9):
     )
 
 
+def draw_posteriors(width=plots.WIDE, bins=(("0", 0, 70), ("0.5", 3, 2), ("0.9", 900, 0))):
+    return plots_refine.posterior_bars(bins, width=width, name="posteriors", label="Finding.")
+
+
+def draw_before(width=plots.WIDE):
+    bins = [("1", 900, 20), ("2-3", 0, 0), ("4-7", 8, 9)]
+    return plots_refine.size_steps(bins, width=width, name="before", label="Finding.")
+
+
+def draw_depths(width=plots.WIDE, error=2e-3):
+    bins = [("1", error / 2, error), ("2-3", error, error)]
+    return plots_refine.error_dots(bins, width=width, name="depths", label="Finding.")
+
+
+def draw_ranks(width=plots.WIDE, samples=3, molecules=900):
+    ranks = sorted({1, molecules, *(round(1.12**k) for k in range(60) if 1.12**k < molecules)})
+    curves = [[RankPoint(f"S{i}", r, 1 + 99 // r, 0.5) for r in ranks] for i in range(samples)]
+    return plots_refine.rank_lines(
+        curves[0], curves[1:], width=width, name="ranks", label="Finding."
+    )
+
+
 DRAWINGS = (
     draw_shares,
     draw_seconds,
@@ -66,6 +89,10 @@ DRAWINGS = (
     draw_buckets,
     draw_sizes,
     draw_heat,
+    draw_posteriors,
+    draw_before,
+    draw_depths,
+    draw_ranks,
 )
 
 
@@ -146,6 +173,27 @@ def test_part_names_stand_on_bars_where_there_is_room():
 def test_one_bucket_has_one_whole_tick():
     text = plots.bucket_bars([("L1", [(5, 3)])], name="buckets", label="Finding.")
     assert [word for word in words(text) if word.startswith("1")] == ["1"]
+
+
+@pytest.mark.parametrize(
+    ("error", "title"),
+    [(4e-2, "errors in 100 bases"), (2e-3, "errors in 1,000 bases"), (7e-6, "errors in 1,000,000")],
+)
+def test_errors_are_counted_in_bases_that_hold_some(error, title):
+    assert any(word.startswith(title) for word in words(draw_depths(error=error)))
+
+
+@pytest.mark.parametrize("draw", [draw_posteriors, draw_before, draw_ranks])
+def test_counts_stand_on_powers_of_ten(draw):
+    assert {"1", "10", "100"} <= set(words(draw()))
+
+
+def test_one_molecule_is_a_dot():
+    assert "<use" in draw_ranks(samples=1, molecules=1).split("rank of the molecule")[-1]
+
+
+def test_lines_of_many_samples_stay_small():
+    assert len(draw_ranks(samples=96)) < 3 * len(draw_ranks(samples=12))
 
 
 def test_ten_thousand_jobs_stay_small():

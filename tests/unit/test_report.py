@@ -3,71 +3,16 @@
 import csv
 import json
 import re
-from html.parser import HTMLParser
 
 import pytest
 
 import report_fixture
+from report_page import made, read, whole
 from umimill.errors import UmimillError
 from umimill.report import load_library, report
 from umimill.sample_table import free_names, write_sample_table
-from umimill.summary import templates_in
 
 MOST_BYTES = 5_000_000
-VOID = {"meta", "br", "hr", "img", "input", "link"}
-
-
-class Reader(HTMLParser):
-    """Checks nesting; collects ids, and tables as lists of rows of texts."""
-
-    def __init__(self):
-        super().__init__()
-        self.open, self.ids, self.tables, self.headings = [], [], {}, []
-        self.table = None
-
-    def handle_starttag(self, tag, attributes):
-        values = dict(attributes)
-        if "id" in values:
-            self.ids.append(values["id"])
-        if tag == "div" and "table" in values.get("class", "").split():
-            self.table = self.tables.setdefault(values["id"], [])
-        if tag == "tr":
-            self.table.append([])
-        if tag in ("td", "th"):
-            self.table[-1].append("")
-        if tag == "h2":
-            self.headings.append("")
-        if tag not in VOID:
-            self.open.append(tag)
-
-    def handle_startendtag(self, tag, attributes):
-        pass
-
-    def handle_endtag(self, tag):
-        assert self.open.pop() == tag
-
-    def handle_data(self, data):
-        if "td" in self.open or "th" in self.open:
-            self.table[-1][-1] += data.strip()
-        if "h2" in self.open:
-            self.headings[-1] += data
-
-
-def read(text):
-    reader = Reader()
-    reader.feed(text)
-    reader.close()
-    assert reader.open == []
-    return reader
-
-
-def made(make, folder, **options):
-    metrics, page = folder / "metrics", folder / "report" / "index.html"
-    sheet = make(metrics, **options)
-    templates = report(metrics, sheet, page, page.with_name("samples.tsv"))
-    loaded = [load_library(metrics / name, name, rows) for name, rows in sheet.items()]
-    assert templates == sum(map(templates_in, loaded))
-    return page.read_text(encoding="utf-8"), loaded
 
 
 @pytest.fixture(scope="module")
@@ -75,15 +20,12 @@ def typical(tmp_path_factory):
     return made(report_fixture.typical, tmp_path_factory.mktemp("typical"))
 
 
-def whole(text):
-    return int(text.replace(",", ""))
-
-
 def test_sections_come_in_the_order_of_the_questions(typical):
     text, _ = typical
     assert read(text).headings == [
         "Samples",
         "Barcodes",
+        "Correction",
         "Where every template went",
         "Throughput",
         "Memory",
@@ -149,7 +91,7 @@ def test_every_sample_has_its_barcodes(typical):
     assert tables["estimates-table"][1][2:] == [
         "1.2e-03", "1.1e-03", "1.9e-03", "both", "<0.1%", "8.0%", "0.3%",
     ]  # fmt: skip
-    assert tables["estimates-table"][3][3:6] == ["\N{EN DASH}", "\N{EN DASH}", "a default"]
+    assert tables["estimates-table"][3][3:6] == ["not estimable"] * 2 + ["a default"]
     assert 'id="outcomes-w' in text
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from umimill import barcode_sums, summary
+from umimill import barcode_sums, ledger_checks, summary
 from umimill import outcomes as move_outcomes
 from umimill.barcode_sums import Barcodes, Outcome
 from umimill.summary import Job, LedgerRow, Library, Sample
@@ -41,7 +41,7 @@ SIZES = {"A": ((1, 1), (4, 1), (5, 1)), "B": ((1, 4),)}
 def verdicts(rows, samples=SAMPLES, sizes=SIZES, templates=20, suspects=False, **values):
     provenance = {"units": [{"templates": templates}], "suspects": suspects}
     made = library(rows, samples=samples, sizes=sizes, provenance=provenance, **values)
-    return [check.closed for check in summary.checks(made)]
+    return [check.closed for check in ledger_checks.checks(made)]
 
 
 def test_a_ledger_that_closes():
@@ -204,6 +204,12 @@ def test_clocks_of_many_threads_leave_no_negative_rest():
     assert summary.busy_seconds(threaded) == {"match": 7.5}
 
 
+def test_the_clock_of_spill_is_a_part_of_the_others():
+    """A second of three that were sorted went to disk: two are left, not one."""
+    spilled = job(wall_seconds=5, cpu_seconds=4, clocks={"sort": 3.0, "spill": 1.0})
+    assert summary.busy_seconds(spilled) == {"sort": 3.0, "other": 2.0}
+
+
 def test_spill_by_bucket_holds_the_largest_table_and_adds_up_the_spills():
     jobs = (
         job("tally", bucket="2-of-3", umi_memory_bytes=5, umi_spill_bytes=7),
@@ -225,6 +231,14 @@ def test_chance_shares_of_a_sample_without_reads_are_zero():
     expected = {"expected_chance_matches": {"A": 2, "blank": 3, "gone": 1}}
     made = library(samples=samples, provenance=expected)
     assert summary.chance_shares(made) == {"A": (2, 0.04), "blank": (3, 0)}
+
+
+def test_medians_by_molecules_and_by_reads():
+    made = [library(sizes={"A": ((1, 6), (2, 2)), "B": ((20, 1),)})]
+    assert (summary.median_size(made), summary.median_size_of_reads(made)) == (1, 20)
+    made = [library(sizes={"A": ((2, 2), (1, 2))})]
+    assert (summary.median_size(made), summary.median_size_of_reads(made)) == (2, 2)
+    assert (summary.median_size([library()]), summary.median_size_of_reads([library()])) == (0, 0)
 
 
 def test_means_of_nothing():

@@ -12,6 +12,11 @@ rule report:
                 "samples.tsv",
                 "barcodes.tsv",
                 "outcomes.tsv",
+                "posteriors.tsv",
+                "corrections.tsv",
+                "umi_errors.tsv",
+                "family_sizes.tsv",
+                "ranks.tsv",
                 "provenance.json",
                 *(
                     f"gather.{number + 1}.json"

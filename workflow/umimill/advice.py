@@ -10,8 +10,8 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from umimill import summary
-from umimill.barcode_sums import Barcodes
+from umimill import ledger_checks, summary
+from umimill.barcode_sums import SATURATED_SHARE, Barcodes
 from umimill.findings import count, duration, names, percent, plural, size
 from umimill.summary import Job, Library
 
@@ -42,8 +42,13 @@ LOST_ADVICE = {
 CHANCE_SHARE = 0.01
 SMALL_SHARE = 0.20
 SINGLE_SHARE = 0.50
+# Where half of the reads are in molecules of this many, single reads are not for want of depth.
+DEEP_READS = 5
+# Reads of one barcode agree rarely, and it has so many more families than chance gives: they start
+# at different places.
+AGREEMENT = 0.50
+CROWDED_FAMILIES = 1.5
 CROWDED_SHARE = 0.30
-SATURATED_SHARE = 0.90
 ERROR_RATIO = 2.0
 CHIMERA_RATE = 0.02
 UNRESOLVED_SHARE = 0.02
@@ -119,7 +124,7 @@ def _advise_ledger(library: Library) -> list[Advice]:
             "ledger",
             library.name,
         )
-        for check in summary.checks(library)
+        for check in ledger_checks.checks(library)
         if not check.closed
     ]
 
@@ -177,17 +182,33 @@ def _advise_depth(library: Library, of: str) -> list[Advice]:
             Advice("note", text + "`min_reads`: lower it to keep them.", "small", library.name)
         )
     single = summary.single_read_share([library])
-    if single > SINGLE_SHARE:
-        text = f"{percent(single, 1.0)} of the molecules{of} rest on a single read: sequence "
-        found.append(
-            Advice(
-                "note",
-                text + "deeper, or set `min_reads: 2` to leave them out.",
-                "single",
-                library.name,
-            )
-        )
+    if single > SINGLE_SHARE and not any(map(disagrees, library.barcodes.values())):
+        text = f"{percent(single, 1.0)} of the molecules{of} rest on a single read"
+        text += _single_advice(library)
+        found.append(Advice("note", text, "single", library.name))
     return found
+
+
+def _single_advice(library: Library) -> str:
+    """What to do about molecules of one read: they may be real, or what errors left behind."""
+    middle = summary.median_size_of_reads([library])
+    if middle < DEEP_READS:
+        return ": sequence deeper, or set `min_reads: 2` to leave them out."
+    text = f", though half of the reads are in molecules of {plural(middle, 'read')} or more: "
+    if not library.corrects:
+        return text + "most look like errors, which `refine_method: posterior` finds."
+    text += "many may be errors that cannot be traced. Set `min_reads: 2` to leave them out."
+    return text
+
+
+def disagrees(row: Barcodes) -> bool:
+    """Whether the payloads of one barcode disagree though few molecules can share it."""
+    if row.agreement is None or row.agreement >= AGREEMENT or not row.barcodes or not row.space:
+        return False
+    filled = row.families / row.space
+    # Molecules of a barcode that has one, if these were all molecules.
+    expected = filled / -math.expm1(-filled)
+    return row.families / row.barcodes > CROWDED_FAMILIES * expected
 
 
 def _advise_barcodes(library: Library) -> list[Advice]:
@@ -195,6 +216,9 @@ def _advise_barcodes(library: Library) -> list[Advice]:
     found = []
     for name, row in library.barcodes.items():
         found += [*_advise_space(name, row), *_advise_errors(name, row)]
+        if disagrees(row):
+            found.append(_advise_placement(name, row))
+            continue
         if (row.chimera_rate or 0.0) > CHIMERA_RATE:
             text = f"{percent(row.chimera_rate or 0.0, 1.0)} of the reads of sample {name} are "
             text += "chimeras: use fewer cycles of PCR, or look at the column `status` of "
@@ -206,6 +230,16 @@ def _advise_barcodes(library: Library) -> list[Advice]:
             text += "bases in their barcode: look at the quality of these cycles."
             found.append(Advice("warning", text, "unsure", name))
     return found
+
+
+def _advise_placement(name: str, row: Barcodes) -> Advice:
+    text = f"Only {percent(row.agreement or 0.0, 1.0)} of the pairs of reads with one barcode have "
+    text += (
+        f"payloads that agree in sample {name}, though molecules are too few to share barcodes: "
+    )
+    text += "where reads start at different places set `placement: tile`, else the number of "
+    text += "molecules is wrong; where they start at one, see whether `layout` takes the UMI."
+    return Advice("warning", text, "placement", name)
 
 
 def _advise_space(name: str, row: Barcodes) -> list[Advice]:

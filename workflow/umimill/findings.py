@@ -10,7 +10,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from umimill import barcode_sums, summary
+from umimill import barcode_sums, ledger_checks, summary
 from umimill.barcode_sums import Barcodes
 from umimill.summary import Job, Library
 
@@ -104,7 +104,7 @@ def worked(libraries: Sequence[Library]) -> list[str]:
         f"{count(given)} of {count(came)} templates ({percent(given, came)}) "
         f"were assigned to {of}{plural(len(samples), 'sample')}."
     ]
-    opened = [lib.name for lib in libraries if not all(c.closed for c in summary.checks(lib))]
+    opened = [lib.name for lib in libraries if not all(c.closed for c in ledger_checks.checks(lib))]
     if opened:
         sentences.append(f"The ledger does not close in {names(opened)}.")
     else:
@@ -238,21 +238,9 @@ def spill_sentence(jobs: Sequence[Job]) -> str:
 
 def size_sentence(libraries: Sequence[Library]) -> str:
     """Median reads per molecule, and the same seen from the reads; without a full stop."""
-    rows = sorted(row for lib in libraries for sizes in lib.sizes.values() for row in sizes)
-    by_molecule = _middle([(n, number) for n, number in rows])
-    by_read = _middle([(n, n * number) for n, number in rows])
+    by_molecule = summary.median_size(libraries)
+    by_read = summary.median_size_of_reads(libraries)
     half = "More than half of the molecules have 1 read"
     if by_molecule != 1:
         half = f"Half of the molecules have {plural(by_molecule, 'read')} or more"
     return f"{half}; half of the reads are in molecules of {plural(by_read, 'read')} or more"
-
-
-def _middle(weighted: Sequence[tuple[int, int]]) -> int:
-    """Largest value that at least half of the weight reaches; values ascend."""
-    whole = sum(weight for _, weight in weighted)
-    reached = 0
-    for value, weight in reversed(weighted):
-        reached += weight
-        if 2 * reached >= whole:
-            return value
-    return 0

@@ -8,16 +8,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from umimill.barcode_sums import POSTERIOR_BINS
 from umimill.edge_numbers import posteriors
 from umimill.kernels import merges as kernels
 from umimill.likelihood import posterior_threshold
 from umimill.outcomes import BINS
 
 SHARE_BITS = kernels.SHARE_BITS
-# First posterior of each bin.
-POSTERIOR_BINS = (
-    *(0.0, 0.001, 0.01, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.99, 0.999),
-)
 # Columns behind sample and bin of each table. Shares are added up in 2^-SHARE_BITS.
 COLUMNS = {
     "posteriors": ("families", "reads", "corrected"),

@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from umimill import tables
+from umimill.barcode_sums import POSTERIOR_BINS
 from umimill.blockfile import BlockFile
-from umimill.merge_counts import COLUMNS, POSTERIOR_BINS, SHARE_BITS, add_rows
+from umimill.merge_counts import COLUMNS, SHARE_BITS, add_rows
 
 # Ranks in a factor of ten.
 RANKS = 20

@@ -14,7 +14,15 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from umimill import report_sections, summary
-from umimill.barcode_sums import Barcodes, Outcome
+from umimill.barcode_sums import (
+    Barcodes,
+    Correction,
+    DepthError,
+    Outcome,
+    PosteriorBin,
+    RankPoint,
+    SizeCount,
+)
 from umimill.cell_sums import CellCall, SampleCells
 from umimill.errors import UmimillError
 from umimill.files import whole_file
@@ -31,6 +39,7 @@ _NUMBERS = (
     "budget_bytes",
     "umi_memory_bytes",
     "umi_spill_bytes",
+    "umi_read_back_bytes",
 )
 # A number and its unit stay on one line.
 _UNIT = re.compile(r"(\d) (GB|MB|kB|B|s|min|h|d)\b")
@@ -50,8 +59,9 @@ def report(
 
     Args:
         metrics_folder: holds a folder for each library: jobs.json, index.json,
-            gather.<r>.json, ledger.tsv, sizes.tsv, samples.tsv, barcodes.tsv, outcomes.tsv and
-            provenance.json.
+            gather.<r>.json, provenance.json, ledger.tsv, sizes.tsv, samples.tsv, barcodes.tsv,
+            outcomes.tsv, posteriors.tsv, corrections.tsv, umi_errors.tsv, family_sizes.tsv and
+            ranks.tsv.
         sheet: rows of samples.tsv by library: libraries in the order they are shown, rows in that
             of the sheet.
         output: the page; written under a temporary name beside it, then renamed.
@@ -136,6 +146,11 @@ def load_library(folder: Path, name: str, sheet: Sequence[SheetRow]) -> Library:
         barcodes=dict(_rows(folder / "barcodes.tsv", _barcodes)),
         outcomes=tuple(_rows(folder / "outcomes.tsv", _outcome)),
         cells=tuple(_cells(folder.parents[1] / "samples", [sample.name for sample in samples])),
+        posteriors=tuple(_rows(folder / "posteriors.tsv", _posterior)),
+        corrections=tuple(_rows(folder / "corrections.tsv", _correction)),
+        umi_errors=tuple(_rows(folder / "umi_errors.tsv", _depth_error)),
+        family_sizes=tuple(_rows(folder / "family_sizes.tsv", _size_count)),
+        ranks=tuple(_rows(folder / "ranks.tsv", _rank_point)),
     )
 
 
@@ -257,6 +272,9 @@ def _barcodes(row: Mapping[str, str]) -> tuple[str, Barcodes]:
         dropped=int(row["dropped"]),
         dropped_reads=int(row["dropped_reads"]),
         occupancy=float(row["occupancy"]),
+        space=float(row["space"]),
+        barcodes=int(row["barcodes"]),
+        agreement=_number(row["agreement"]),
         clonality=_number(row["clonality"]),
         error=_number(row["error"]),
         error_basis=row["error_basis"],
@@ -268,6 +286,41 @@ def _barcodes(row: Mapping[str, str]) -> tuple[str, Barcodes]:
 
 def _outcome(row: Mapping[str, str]) -> Outcome:
     return Outcome(row["sample"], int(row["reads_from"]), row["outcome"], int(row["families"]))
+
+
+def _posterior(row: Mapping[str, str]) -> PosteriorBin:
+    least = float(row["posterior_from"])
+    return PosteriorBin(least, int(row["families"]), int(row["corrected"]))
+
+
+def _correction(row: Mapping[str, str]) -> Correction:
+    return Correction(
+        int(row["reads_from"]),
+        int(row["families"]),
+        int(row["corrected"]),
+        int(row["molecules"]),
+        float(row["errors_left"]),
+        float(row["wrong_merges"]),
+    )
+
+
+def _depth_error(row: Mapping[str, str]) -> DepthError:
+    return DepthError(
+        int(row["parent_reads_from"]),
+        int(row["parent_reads"]) + int(row["child_reads"]),
+        int(row["children"]),
+        float(row["error_merged"]),
+        float(row["error_model"]),
+    )
+
+
+def _size_count(row: Mapping[str, str]) -> SizeCount:
+    return SizeCount(int(row["reads"]), int(row["families"]), int(row["molecules"]))
+
+
+def _rank_point(row: Mapping[str, str]) -> RankPoint:
+    share = float(row["share_of_reads"])
+    return RankPoint(row["sample"], int(row["rank"]), int(row["reads"]), share)
 
 
 def _number(text: str) -> float | None:

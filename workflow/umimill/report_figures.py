@@ -42,13 +42,14 @@ class Figure:
     legend: tuple[tuple[str, str], ...] = ()
 
 
-def _drawn(
+def drawn(
     title: str,
     caption: str,
     draw: Callable[[int, str], str],
     name: str,
     legend: Sequence[tuple[str, str]] = (),
 ) -> Figure:
+    """Draw a figure in both widths; `name` is the prefix of its ids."""
     wide, narrow = draw(plots.WIDE, f"{name}-w"), draw(plots.NARROW, f"{name}-n")
     return Figure(title, wide, narrow, caption, tuple(legend))
 
@@ -65,7 +66,7 @@ def ledger(rows: Sequence[tuple[str, Mapping[str, int]]]) -> Figure:
     seen = {part for _, parts in rows for part, n in parts.items() if n}
     order = (*plots.FATE_COLORS, *sorted(seen - set(plots.FATE_COLORS)))
     shown = [part for part in order if part in seen]
-    return _drawn(
+    return drawn(
         title,
         "Each bar is all templates of one library, by where they ended.",
         lambda width, name: plots.share_bars(
@@ -89,7 +90,7 @@ def outcomes(rows: Sequence[Outcome]) -> Figure:
         (f"{_size_title(k, more=more)} ({count(sum(counts.values()))})", counts)
         for k, more, counts in bins
     ]
-    return _drawn(
+    return drawn(
         title,
         "Each bar is all families of so many reads, by what they were taken for; in brackets "
         "how many there are.",
@@ -108,7 +109,7 @@ def cells(samples: Sequence[SampleCells]) -> Figure:
     caption = "Molecules of a sample's cell barcodes, the largest first, both axes in logarithms. "
     if len(shown) < len(samples):
         caption += f"The {count(len(shown))} samples of most molecules; the table has all. "
-    return _drawn(
+    return drawn(
         title,
         caption + "The same axes for every sample.",
         lambda width, name: cell_report.rank_panels(
@@ -136,7 +137,7 @@ def rates(rated: Sequence[StageSum]) -> Figure:
         "Dot: reads of the stage over the time of its jobs that had reads. "
         "Line: from the slowest to the fastest of them."
     )
-    return _drawn(
+    return drawn(
         title[0].upper() + title[1:],
         caption,
         lambda width, name: plots.rate_dots(
@@ -157,7 +158,7 @@ def clocks(sums: Sequence[StageSum]) -> Figure:
     title = f"{top.stage} took {share} of the busy time, {part} of it {doing}"
     rows = [(s.stage, s.clocks) for s in sums]
     shown = report_tables.clocks(sums)
-    return _drawn(
+    return drawn(
         title[0].upper() + title[1:],
         "Busy seconds by clock, added up over the threads and jobs of a stage. Other: time of "
         "the jobs that no clock covers.",
@@ -180,7 +181,7 @@ def memory(planned: Sequence[Job]) -> Figure:
         plots.MemoryPoint(job.stage, job.allowed_bytes, job.peak_rss_bytes)
         for job in sorted(planned, key=lambda job: summary.stage_order(job.stage))
     ]
-    return _drawn(
+    return drawn(
         title,
         "One mark a job, or several jobs of a stage where they coincide. On the line a job "
         "would use all that `mem_mb` allows it.",
@@ -204,7 +205,7 @@ def spill(rows: Sequence[tuple[str, Sequence[tuple[int, int]]]]) -> Figure:
     if len(rows) <= BARS_MAX:
         shown = [("held in memory", plots.HELD_COLOR)]
         shown += [("spilled to disk", plots.SPILLED_COLOR)] if hit else []
-        return _drawn(
+        return drawn(
             title,
             "Bytes of UMI tables by bucket, the same axis for every library.",
             lambda width, name: plots.bucket_bars(rows, width=width, name=name, label=f"{title}."),
@@ -217,7 +218,7 @@ def spill(rows: Sequence[tuple[str, Sequence[tuple[int, int]]]]) -> Figure:
     edges = plots.level_edges(top)
     columns = [str(i + 1) for i in range(max(len(row) for _, row in rows))]
     what = "spilled to disk" if hit else "held in memory"
-    return _drawn(
+    return drawn(
         title,
         f"Bytes of UMI tables {what}, by library and bucket; empty: none.",
         lambda width, name: plots.heat_map(
@@ -235,7 +236,7 @@ def size_panels(
 ) -> Figure:
     """Molecules and reads by reads per molecule, a panel a sample: (name, bins, molecules)."""
     rows = [(f"{name} ({count(molecules)})", bins) for name, bins, molecules in samples]
-    return _drawn(
+    return drawn(
         "How many reads does a molecule have?",
         "Share of a sample's molecules and reads by reads per molecule, in powers of two; in "
         "brackets the number of molecules. The same axes for every sample.",
@@ -260,7 +261,7 @@ def size_map(
         rows.append((name, [cell[which] / whole for cell in bins]))
     title = ("How many reads does a molecule have?", "How large is the molecule of a read?")[which]
     edges = plots.SHARE_EDGES
-    return _drawn(
+    return drawn(
         title,
         f"Share of each sample's {noun} by reads per molecule, in powers of two; empty: none.",
         lambda width, name: plots.heat_map(

@@ -9,7 +9,17 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from umimill import advice, cell_report, findings, report_figures, report_tables, summary
+from umimill import (
+    advice,
+    cell_report,
+    findings,
+    ledger_checks,
+    report_barcodes,
+    report_figures,
+    report_refine,
+    report_tables,
+    summary,
+)
 from umimill.advice import Advice
 from umimill.findings import Answer, count, names, plural, size
 from umimill.report_figures import Figure
@@ -29,6 +39,7 @@ GLOSSARY = (
     ("unmatched", "no sample's layout was found in the template"),
     ("ambiguous", "two samples fit the template about equally well"),
     ("corrected", "its barcode was taken for an error of another, where it counts"),
+    ("posterior", "the probability that a family is an error of its likeliest parent"),
     ("chimera suspect", "a family that rather is a chimera of a larger one on its barcode"),
     ("unresolved", "an N in the barcode, or so many unsure bases that its molecule is not known"),
     ("off list", "its cell barcode is not on the list, and no listed cell is likely enough"),
@@ -92,6 +103,7 @@ def page(libraries: Sequence[Library]) -> Page:
     makers: tuple[Callable[[Sequence[Library]], Section | None], ...] = (
         _samples,
         _barcodes,
+        _correction,
         _cells,
         _ledger,
         _throughput,
@@ -147,8 +159,17 @@ def _barcodes(libraries: Sequence[Library]) -> Section | None:
         "Barcodes",
         tuple(sentence for sentence in sentences if sentence),
         (report_figures.outcomes(rows),) if mixed else (),
-        (report_tables.barcodes(libraries), report_tables.estimates(libraries)),
+        (report_barcodes.barcodes(libraries), report_barcodes.estimates(libraries)),
     )
+
+
+def _correction(libraries: Sequence[Library]) -> Section | None:
+    sentence = report_refine.expected(libraries)
+    if not sentence:
+        return None
+    figures = report_refine.figures(libraries)
+    table = report_barcodes.corrections(libraries)
+    return Section("correction", "Correction", (sentence,), figures, (table,))
 
 
 def _cells(libraries: Sequence[Library]) -> Section | None:
@@ -163,7 +184,7 @@ def _cells(libraries: Sequence[Library]) -> Section | None:
 def _ledger(libraries: Sequence[Library]) -> Section | None:
     if not any(library.ledger for library in libraries):
         return None
-    checks = [check for library in libraries for check in summary.checks(library)]
+    checks = [check for library in libraries for check in ledger_checks.checks(library)]
     closed = sum(check.closed for check in checks)
     sums = f"{count(closed)} of {plural(len(checks), 'sum')} close."
     if closed == len(checks):
@@ -218,7 +239,8 @@ def _spill(libraries: Sequence[Library]) -> Section | None:
         else f"No job spilled: all UMI tables fit in memory, the largest took {size(held)}."
     )
     figures = (report_figures.spill(rows),) if rows and (several or spilled) else ()
-    return Section("spill", "UMI spill", (sentence,), figures)
+    table = report_barcodes.spill(jobs)
+    return Section("spill", "UMI spill", (sentence,), figures, (table,) if table.rows else ())
 
 
 def _sizes(libraries: Sequence[Library]) -> Section | None:
@@ -237,6 +259,8 @@ def _sizes(libraries: Sequence[Library]) -> Section | None:
         if len(samples) <= report_figures.PANELS_MAX
         else [report_figures.size_map(samples, titles, which) for which in (0, 1)]
     )
+    curve = report_refine.ranks(libraries)
+    figures += [curve] if curve is not None else []
     return Section("sizes", "Reads per molecule", (f"{finding}.",), tuple(figures))
 
 

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from umimill import summary
+from umimill import ledger_checks, summary
 from umimill.findings import count, duration, percent, plural, size
 from umimill.summary import Job, Library, StageSum
 from umimill.svg import words
@@ -15,8 +15,6 @@ LARGEST_JOBS = 8
 LIBRARIES_ACROSS = 6
 NOTHING = "\N{EN DASH}"
 PLACE_KEYS = ("host", "cpu", "cores")
-# Where the barcode error is from.
-BASES = {"both": "both", "census": "neighbours", "quality": "qualities", "default": "a default"}
 
 
 @dataclass(frozen=True)
@@ -42,25 +40,26 @@ class Table:
     sortable: bool = False
 
 
-def _word(text: object) -> Cell:
+def word_cell(text: object) -> Cell:
     """Cell of text; nothing is a dash."""
     return Cell(NOTHING if text is None or text == "" else str(text))
 
 
-def _whole(number: float | None, note: str = "") -> Cell:
+def whole_cell(number: float | None, note: str = "") -> Cell:
     """Cell of a count; 0 is dimmed, so that the others stand out."""
     if number is None:
         return Cell(NOTHING)
     return Cell(count(number), number, note=note, kind="" if number else "zero")
 
 
-def _real(number: float | None, form: str) -> Cell:
+def real_cell(number: float | None, form: str) -> Cell:
+    """Cell of a number, nothing is a dash."""
     return Cell(NOTHING) if number is None else Cell(format(number, form), number)
 
 
 def _error(rate: float | None) -> Cell:
     """Cell of a mean error rate; errors of bases are summed in steps of 2^-20."""
-    cell = _real(rate, ".1e")
+    cell = real_cell(rate, ".1e")
     return replace(cell, text="<1e-06") if rate == 0 else cell
 
 
@@ -76,17 +75,17 @@ def samples(libraries: Sequence[Library]) -> Table:
             expected = chance.get(s.name, (None, 0.0))[0]
             rows.append(
                 (
-                    _word(s.library),
-                    _word(s.name),
+                    word_cell(s.library),
+                    word_cell(s.name),
                     Cell(count(s.reads), s.reads, s.reads / most, kind="" if s.reads else "zero"),
                     Cell(percent(s.reads, came), s.reads / came if came else 0.0),
-                    _whole(s.molecules),
-                    _real(s.mean_reads, ".2f"),
-                    _real(s.median_reads, ",.3g"),
-                    _real(s.mean_quality, ".1f"),
+                    whole_cell(s.molecules),
+                    real_cell(s.mean_reads, ".2f"),
+                    real_cell(s.median_reads, ",.3g"),
+                    real_cell(s.mean_quality, ".1f"),
                     _error(s.posterior_error),
-                    _real(expected, ",.1f"),
-                    _whole(small.get(s.name, 0)),
+                    real_cell(expected, ",.1f"),
+                    whole_cell(small.get(s.name, 0)),
                 )
             )
     columns = (
@@ -102,84 +101,13 @@ def samples(libraries: Sequence[Library]) -> Table:
         "Chance matches",
         "Below filter",
     )
-    table = Table("samples-table", "Samples", columns, _numeric(2, columns), tuple(rows), True)
-    return _without_empty(table, ("Chance matches", "Below filter"))
-
-
-def barcodes(libraries: Sequence[Library]) -> Table:
-    """What the families of each sample were taken for."""
-    reads = {s.name: s.reads for library in libraries for s in library.samples}
-    rows = tuple(
-        (
-            _word(library.name),
-            _word(name),
-            _whole(row.families),
-            _whole(row.corrected, percent(row.corrected, row.families)),
-            _whole(row.corrected_reads, percent(row.corrected_reads, reads.get(name, 0))),
-            _whole(row.molecules),
-            _whole(row.chimera_suspects),
-            _whole(row.unresolved),
-            _whole(row.dropped),
-            _whole(row.molecules + row.others),
-        )
-        for library in libraries
-        for name, row in library.barcodes.items()
+    table = Table(
+        "samples-table", "Samples", columns, number_columns(2, columns), tuple(rows), True
     )
-    columns = (
-        "Library",
-        "Sample",
-        "Families",
-        "Corrected",
-        "Reads corrected",
-        "Molecules",
-        "Chimera suspects",
-        "Unresolved",
-        "Dropped",
-        "All left",
-    )
-    title = "What families were taken for"
-    table = Table("barcodes-table", title, columns, _numeric(2, columns), rows, True)
-    return _without_empty(table, ("Dropped",))
+    return without_empty(table, ("Chance matches", "Below filter"))
 
 
-def estimates(libraries: Sequence[Library]) -> Table:
-    """What was estimated of each sample, and correction follows."""
-    rows = tuple(
-        (
-            _word(library.name),
-            _word(name),
-            _real(row.error, ".1e"),
-            _real(row.error_census, ".1e"),
-            _real(row.error_quality, ".1e"),
-            _word(BASES.get(row.error_basis, row.error_basis)),
-            _share_of_one(row.occupancy),
-            _share_of_one(row.clonality),
-            _share_of_one(row.chimera_rate),
-        )
-        for library in libraries
-        for name, row in library.barcodes.items()
-    )
-    columns = (
-        "Library",
-        "Sample",
-        "Barcode error",
-        "by neighbours",
-        "by qualities",
-        "taken from",
-        "Occupancy",
-        "Clonality",
-        "Chimera rate",
-    )
-    numeric = tuple(i >= 2 and i != 5 for i in range(len(columns)))
-    title = "What was estimated of the barcodes"
-    return Table("estimates-table", title, columns, numeric, rows, True)
-
-
-def _share_of_one(share: float | None) -> Cell:
-    return Cell(NOTHING) if share is None else Cell(percent(share, 1.0), share)
-
-
-def _without_empty(table: Table, optional: Sequence[str]) -> Table:
+def without_empty(table: Table, optional: Sequence[str]) -> Table:
     """The table without those optional columns that hold nothing but zeros and dashes."""
     keep = [
         i
@@ -201,7 +129,7 @@ def ledger(libraries: Sequence[Library]) -> Table:
     found = {lib.name: {s: summary.lines_of(lib, s) for s in stages} for lib in libraries}
     lines = [(s, line) for s in stages for line in _lines(list(found.values()), s)]
     cells = {
-        (name, s, line): _whole(sums[s].get(line, 0), _share(sums, s, line))
+        (name, s, line): whole_cell(sums[s].get(line, 0), _share(sums, s, line))
         for name, sums in found.items()
         for s, line in lines
     }
@@ -210,19 +138,24 @@ def ledger(libraries: Sequence[Library]) -> Table:
         rows = tuple(
             (
                 Cell(s, kind="repeat" if i and titles[i - 1][0] == s else ""),
-                _word(title),
+                word_cell(title),
                 *(cells[name, s, line] for name in found),
             )
             for i, ((s, line), (_, title)) in enumerate(zip(lines, titles, strict=True))
         )
         columns = ("Stage", "Line", *found)
-        return Table("ledger-table", "Ledger, in templates", columns, _numeric(2, columns), rows)
-    rows = tuple((_word(name), *(cells[name, s, line] for s, line in lines)) for name in found)
+        return Table(
+            "ledger-table", "Ledger, in templates", columns, number_columns(2, columns), rows
+        )
+    rows = tuple((word_cell(name), *(cells[name, s, line] for s, line in lines)) for name in found)
     columns = ("Library", *(f"{s}: {title}" for s, title in titles))
-    return Table("ledger-table", "Ledger, in templates", columns, _numeric(1, columns), rows, True)
+    return Table(
+        "ledger-table", "Ledger, in templates", columns, number_columns(1, columns), rows, True
+    )
 
 
-def _numeric(words: int, columns: Sequence[str]) -> tuple[bool, ...]:
+def number_columns(words: int, columns: Sequence[str]) -> tuple[bool, ...]:
+    """Which columns are numbers: all behind the first `words`."""
     return tuple(i >= words for i in range(len(columns)))
 
 
@@ -242,15 +175,15 @@ def _share(sums: Mapping[str, Mapping[str, int]], stage: str, line: str) -> str:
 
 def checks(libraries: Sequence[Library]) -> Table:
     """Sums that must agree, over all libraries."""
-    made: dict[str, list[summary.Check]] = {}
+    made: dict[str, list[ledger_checks.Check]] = {}
     for library in libraries:
-        for check in summary.checks(library):
+        for check in ledger_checks.checks(library):
             made.setdefault(check.title, []).append(check)
     rows = tuple(
         (
-            _word(title),
-            _whole(sum(check.left for check in group)),
-            _whole(sum(check.right for check in group)),
+            word_cell(title),
+            whole_cell(sum(check.left for check in group)),
+            whole_cell(sum(check.right for check in group)),
             _closed(group),
         )
         for title, group in made.items()
@@ -259,7 +192,7 @@ def checks(libraries: Sequence[Library]) -> Table:
     return Table("checks-table", "Sums that must agree", columns, (False, True, True, False), rows)
 
 
-def _closed(group: Sequence[summary.Check]) -> Cell:
+def _closed(group: Sequence[ledger_checks.Check]) -> Cell:
     closed = sum(check.closed for check in group)
     if closed == len(group):
         return Cell("closes", kind="good")
@@ -279,17 +212,17 @@ def stages(sums: Sequence[StageSum]) -> Table:
     """One row a stage: jobs, reads, times and rate."""
     rows = tuple(
         (
-            _word(s.stage),
-            _whole(s.jobs),
-            _whole(s.reads),
+            word_cell(s.stage),
+            whole_cell(s.jobs),
+            whole_cell(s.reads),
             Cell(duration(s.wall_seconds), s.wall_seconds),
             Cell(duration(s.cpu_seconds), s.cpu_seconds),
-            _whole(s.reads_per_second or None),
+            whole_cell(s.reads_per_second or None),
         )
         for s in sums
     )
     columns = ("Stage", "Jobs", "Reads", "Job time", "CPU time", "Reads/s")
-    return Table("stages-table", "Stages", columns, _numeric(1, columns), rows)
+    return Table("stages-table", "Stages", columns, number_columns(1, columns), rows)
 
 
 def shares(sums: Sequence[StageSum]) -> Table:
@@ -304,10 +237,10 @@ def shares(sums: Sequence[StageSum]) -> Table:
             Cell(_rough(s.clocks.get(name, 0.0), busy), s.clocks.get(name, 0.0), kind=kinds[name])
             for name in shown
         ]
-        rows.append((_word(s.stage), *parts))
+        rows.append((word_cell(s.stage), *parts))
     columns = ("Stage", *shown)
     title = "Share of each clock in the busy time"
-    return Table("clocks-table", title, columns, _numeric(1, columns), tuple(rows))
+    return Table("clocks-table", title, columns, number_columns(1, columns), tuple(rows))
 
 
 def _rough(part: float, whole: float) -> str:
@@ -321,7 +254,7 @@ def largest(jobs: Sequence[Job]) -> Table:
     top = sorted(jobs, key=lambda job: -job.peak_rss_bytes)[:LARGEST_JOBS]
     rows = tuple(
         (
-            _word(job.title),
+            word_cell(job.title),
             Cell(size(job.peak_rss_bytes), job.peak_rss_bytes),
             Cell(size(job.allowed_bytes) if job.allowed_bytes else NOTHING, job.allowed_bytes),
             Cell(
@@ -338,26 +271,26 @@ def largest(jobs: Sequence[Job]) -> Table:
     title = "Jobs by peak RSS"
     if len(top) < len(jobs):
         title = f"The {count(len(top))} largest of {plural(len(jobs), 'job')}"
-    return Table("largest-table", title, columns, _numeric(1, columns), rows)
+    return Table("largest-table", title, columns, number_columns(1, columns), rows)
 
 
 def inputs(libraries: Sequence[Library]) -> Table:
     """Files that were read."""
     rows = tuple(
         (
-            _word(library.name),
-            _word(unit.get("unit")),
-            _word(unit.get("read1")),
-            _word(unit.get("read2")),
-            _whole(unit.get("templates")),
-            _word(unit.get("phred_offset")),
-            _word(unit.get("quality_levels")),
+            word_cell(library.name),
+            word_cell(unit.get("unit")),
+            word_cell(unit.get("read1")),
+            word_cell(unit.get("read2")),
+            whole_cell(unit.get("templates")),
+            word_cell(unit.get("phred_offset")),
+            word_cell(unit.get("quality_levels")),
         )
         for library in libraries
         for unit in library.provenance.get("units") or ()
     )
     columns = ("Library", "Unit", "read1", "read2", "Templates", "Phred offset", "Quality levels")
-    return Table("inputs-table", "Inputs", columns, _numeric(4, columns), rows)
+    return Table("inputs-table", "Inputs", columns, number_columns(4, columns), rows)
 
 
 def layouts(libraries: Sequence[Library]) -> Table:
@@ -366,14 +299,14 @@ def layouts(libraries: Sequence[Library]) -> Table:
     extra = list(dict.fromkeys(key for _, row in found for key in row.get("metadata") or {}))
     rows = tuple(
         (
-            _word(name),
-            _word(row.get("sample")),
+            word_cell(name),
+            word_cell(row.get("sample")),
             Cell(str(row.get("layout") or NOTHING), kind="code"),
             Cell(str(row.get("layout_read2") or NOTHING), kind="code"),
-            _whole(row.get("umi_length")),
-            _whole(row.get("cell_length")),
-            _word({True: "yes", False: "no"}.get(row.get("anchored"))),
-            *(_word((row.get("metadata") or {}).get(key)) for key in extra),
+            whole_cell(row.get("umi_length")),
+            whole_cell(row.get("cell_length")),
+            word_cell({True: "yes", False: "no"}.get(row.get("anchored"))),
+            *(word_cell((row.get("metadata") or {}).get(key)) for key in extra),
         )
         for name, row in found
     )
@@ -389,15 +322,15 @@ def settings(libraries: Sequence[Library]) -> Table:
     extra = [key for key in dict.fromkeys(k for c in config for k in c) if key not in keys]
     rows = tuple(
         (
-            _word(library.name),
-            *(_word(library.provenance.get(key, values.get(key))) for key in keys),
-            *(_word(values.get(key)) for key in extra),
+            word_cell(library.name),
+            *(word_cell(library.provenance.get(key, values.get(key))) for key in keys),
+            *(word_cell(values.get(key)) for key in extra),
         )
         for library, values in zip(libraries, config, strict=True)
         if library.provenance
     )
     columns = ("Library", *keys, *extra)
-    return Table("settings-table", "Settings", columns, _numeric(1, columns), rows)
+    return Table("settings-table", "Settings", columns, number_columns(1, columns), rows)
 
 
 def versions(libraries: Sequence[Library]) -> Table:
@@ -408,7 +341,7 @@ def versions(libraries: Sequence[Library]) -> Table:
     keys = [*(k for k in PLACE_KEYS if k in found), *(k for k in found if k not in PLACE_KEYS)]
     for job in ran:
         jobs[tuple(str(job.provenance.get(key, NOTHING)) for key in keys)] += 1
-    rows = tuple((*map(_word, row), _whole(number)) for row, number in sorted(jobs.items()))
+    rows = tuple((*map(word_cell, row), whole_cell(number)) for row, number in sorted(jobs.items()))
     columns = (*keys, "Jobs")
     numeric = (*(False,) * len(keys), True)
     return Table("versions-table", "Machines and versions", columns, numeric, rows)

@@ -13,7 +13,15 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-from umimill.barcode_sums import Barcodes, Outcome
+from umimill.barcode_sums import (
+    Barcodes,
+    Correction,
+    DepthError,
+    Outcome,
+    PosteriorBin,
+    RankPoint,
+    SizeCount,
+)
 from umimill.cell_sums import SampleCells
 
 STAGES = (
@@ -35,6 +43,8 @@ STAGES = (
 )
 CLOCKS = ("start", "compile", "decode", "match", "sort", "model", "compress", "write")
 OTHER_CLOCK = "other"
+# A part of the other clocks, not beside them.
+INNER_CLOCK = "spill"
 LOSSES = (
     "unmatched",
     "ambiguous",
@@ -75,6 +85,7 @@ class Job:
     budget_bytes: int = 0
     umi_memory_bytes: int = 0
     umi_spill_bytes: int = 0
+    umi_read_back_bytes: int = 0
     clocks: Mapping[str, float] = field(default_factory=dict)
     ledger: tuple[LedgerRow, ...] = ()
     provenance: Mapping[str, Any] = field(default_factory=dict)
@@ -128,6 +139,11 @@ class Library:
     barcodes: Mapping[str, Barcodes] = field(default_factory=dict)
     outcomes: tuple[Outcome, ...] = ()
     cells: tuple[SampleCells, ...] = ()
+    posteriors: tuple[PosteriorBin, ...] = ()
+    corrections: tuple[Correction, ...] = ()
+    umi_errors: tuple[DepthError, ...] = ()
+    family_sizes: tuple[SizeCount, ...] = ()
+    ranks: tuple[RankPoint, ...] = ()
 
     @property
     def buckets(self) -> int:
@@ -139,16 +155,6 @@ class Library:
         """Whether barcodes were corrected: settle ran, and was not told to leave them."""
         asked = self.provenance.get("refine_method") != "unique"
         return asked and any(job.stage == "settle" for job in self.jobs)
-
-
-@dataclass(frozen=True)
-class Check:
-    """Two counts of the same thing; `closed` says whether they agree for every sample."""
-
-    title: str
-    left: int
-    right: int
-    closed: bool
 
 
 @dataclass(frozen=True)
@@ -250,79 +256,6 @@ def _fate(line: str) -> str:
     return next((fate for fate in FATES if line.startswith(fate)), line)
 
 
-def checks(library: Library) -> list[Check]:
-    """Every pair of counts that must agree; a pair is left out where one side was not written."""
-    found = []
-    units = library.provenance.get("units") or []
-    if units and all(unit.get("templates") is not None for unit in units):
-        came = sum(int(unit["templates"]) for unit in units)
-        counted = templates_in(library)
-        title = "templates in the units = checkout lines"
-        found.append(Check(title, came, counted, came == counted))
-    given = assigned_by_sample(library)
-    placed = Counter(by_sample(library, "settle", ("placed",)))
-    families = by_sample(library, "tally", ("families",))
-    ends = by_sample(library, "assemble")
-    small = below_filter(library)
-    others = {name: row.other_reads for name, row in library.barcodes.items()}
-    listed = {sample.name: sample.molecules for sample in library.samples}
-    if library.provenance.get("suspects"):
-        records = {name: row.suspects for name, row in library.barcodes.items()}
-        listed = {name: number + records.get(name, 0) for name, number in listed.items()}
-    written = by_sample(library, "gather", ("records",))
-    sized = {
-        name: sum(n * count for n, count in rows) + others.get(name, 0)
-        for name, rows in library.sizes.items()
-    }
-    stages = {row.stage for row in library.ledger}
-    if "place" in stages:
-        aside = by_sample(library, "checkout", ("unplaced",))
-        title = "reads set aside for place = reads placed and off the list"
-        found.append(_compare(title, aside, by_sample(library, "place"), {}))
-    if "plan" in stages:
-        planned = by_sample(library, "plan", ("planned",))
-        found.append(_compare("assigned = reads planned", given, planned, {}))
-    if "tally" in stages:
-        found.append(_compare("assigned = reads in families", given, families, {}))
-    if "settle" in stages:
-        settled = by_sample(library, "settle", ("kept", "corrected"))
-        title = "reads in families = reads kept and corrected"
-        found.append(_compare(title, families or given, settled, {}))
-    if "assemble" in stages:
-        title = "reads in families or placed = consensus lines"
-        found.append(_compare(title, placed + Counter(families or given), ends, {}))
-    if "gather" in stages:
-        found.append(_compare("molecules = records written", listed, written, small))
-    if library.sizes:
-        title = "reads in families or placed = reads of molecules, suspects and unresolved"
-        found.append(_compare(title, placed + Counter(families or given), sized, small))
-    return found + _partial_checks(library)
-
-
-def _partial_checks(library: Library) -> list[Check]:
-    if not lines_of(library, "settle").keys() & {"placed", "unresolved"}:
-        return []
-    partial = by_sample(library, "checkout", ("partial",))
-    settled = by_sample(library, "settle", ("placed", "unresolved"))
-    title = "barcodes not fully read = reads placed and unresolved"
-    return [_compare(title, partial, settled, {})]
-
-
-def _compare(
-    title: str, left: Mapping[str, int], right: Mapping[str, int], small: Mapping[str, int]
-) -> Check:
-    """Compare sample by sample, so that two opposite errors cannot hide each other.
-
-    Where a sample has templates below the filter, the right side may be the smaller one.
-    """
-    closed = all(
-        left.get(name, 0) == right.get(name, 0)
-        or (small.get(name, 0) > 0 and right.get(name, 0) < left.get(name, 0))
-        for name in {*left, *right}
-    )
-    return Check(title, sum(left.values()), sum(right.values()), closed)
-
-
 def stage_sums(jobs: Sequence[Job]) -> list[StageSum]:
     """Sums by stage in the order of the flow; stages unknown here come last, by name."""
     groups: defaultdict[str, list[Job]] = defaultdict(list)
@@ -362,7 +295,8 @@ def busy_seconds(job: Job) -> dict[str, float]:
 
     Clocks add up over threads, so the larger of wall and CPU time is what they are held against.
     """
-    known = {name: float(seconds) for name, seconds in job.clocks.items() if seconds > 0}
+    clocks = {name: float(s) for name, s in job.clocks.items() if name != INNER_CLOCK}
+    known = {name: seconds for name, seconds in clocks.items() if seconds > 0}
     rest = max(job.wall_seconds, job.cpu_seconds) - sum(known.values())
     return known | {OTHER_CLOCK: rest} if rest > 0 else known
 
@@ -436,6 +370,28 @@ def single_read_share(libraries: Iterable[Library]) -> float:
     rows = [row for library in libraries for sizes in library.sizes.values() for row in sizes]
     total = sum(count for _, count in rows)
     return sum(count for size, count in rows if size == 1) / total if total else 0.0
+
+
+def median_size(libraries: Iterable[Library]) -> int:
+    """Reads that half of the molecules have, or more; 0 for none."""
+    return _middle([row for lib in libraries for sizes in lib.sizes.values() for row in sizes])
+
+
+def median_size_of_reads(libraries: Iterable[Library]) -> int:
+    """Reads of a molecule that half of the reads are in one of or a larger one; 0 for none."""
+    rows = [row for library in libraries for sizes in library.sizes.values() for row in sizes]
+    return _middle([(size, size * count) for size, count in rows])
+
+
+def _middle(weighted: Sequence[tuple[int, int]]) -> int:
+    """Largest value that at least half of the weight reaches."""
+    whole = sum(weight for _, weight in weighted)
+    reached = 0
+    for value, weight in sorted(weighted, reverse=True):
+        reached += weight
+        if 2 * reached >= whole:
+            return value
+    return 0
 
 
 def mean_quality(libraries: Iterable[Library]) -> float | None:
