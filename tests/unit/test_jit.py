@@ -267,6 +267,8 @@ def write_library(folder: Path, name: str) -> list[Path]:
         doubt = tag.startswith("A") and draw.random() < 0.25
         if doubt:
             umi = draw.choice("ACGT") + umi[1:3] + draw.choice("ACGT")
+        if number % 20 == 3:
+            umi = "N" + umi[1:]
         for mate in range(mates):
             front = draw.choice(["", "GG"]) if mates == 1 else ""
             head = front + tag + umi if mate == 0 else "AC"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from kernel_cases import cases
@@ -34,18 +35,26 @@ def run_in_order(reads: list[Reads], order: np.ndarray, folder: Path) -> Run:
     return run_pipeline(Library(tuple(layouts), {"L1": (path,)}), folder, Knobs(buckets=3))
 
 
+def fates(run: Run) -> pd.DataFrame:
+    """Return what became of each read, by name."""
+    table = pd.read_parquet(run.outputs["lineage/L1/L1.lineage.parquet"])
+    return table.drop(columns="record").sort_values("read", ignore_index=True)
+
+
 def test_any_order_gives_the_same_bytes(reads: list[Reads], tmp_path: Path) -> None:
     first = run_in_order(reads, np.arange(len(reads)), tmp_path / "as they are")
     assert first.total("settle", "corrected_families") > 100
     assert all(len(first.molecules(sample)) > 100 for sample in SAMPLES)
     expected = first.hashes()
-    # The reads that no sample has are written as they come.
-    names = [name for name in expected if "unmatched" not in name]
+    # The reads that no sample has, and what became of each, are written as they come.
+    names = [name for name in expected if "unmatched" not in name and "lineage" not in name]
     assert len(names) > 10
     for seed in (1, 2):
         order = np.random.default_rng(seed).permutation(len(reads))
-        found = run_in_order(reads, order, tmp_path / f"order {seed}").hashes()
+        run = run_in_order(reads, order, tmp_path / f"order {seed}")
+        found = run.hashes()
         assert {name: found[name] for name in names} == {name: expected[name] for name in names}
+        pd.testing.assert_frame_equal(fates(run), fates(first))
 
 
 def test_roots_of_roots_are_themselves() -> None:
