@@ -6,7 +6,7 @@ Written from docstrings and the manual, never from the code. Families are those 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain, combinations, product
 
@@ -70,6 +70,32 @@ def asked(
                 barcode[at] = base
             found["".join(barcode)] = family.reads * rate
     return found
+
+
+def missed_both(
+    family: Family, misread: Sequence[float], right: Sequence[float], least: float
+) -> float:
+    """Return P(a read is wrong both at one of its worst bases and at another one); see asked."""
+    worst = worst_bases(family, misread, least)
+    places = range(len(family.cell), len(family.barcode))
+
+    def wrong(at: Iterable[int]) -> float:
+        return 1 - math.exp(sum(right[family.quality[one]] for one in at))
+
+    return wrong(worst) * wrong(one for one in places if one not in worst)
+
+
+def ln_unasked(independent: float, few: int, missed: float, reads: float, singles: float) -> float:
+    """Return ln of how many families of a key and size have no parent to be found.
+
+    Args:
+        independent: the same of molecules with this very key.
+        few: reads of the family.
+        missed: chance that a read is misread in a way that is not asked for.
+        reads: of the sample.
+        singles: its molecules of one read, which reads misread look like.
+    """
+    return independent + (math.log1p(missed * reads / singles) if few == 1 else 0.0)
 
 
 def ln_changes(few: int, many: int, growth: Sequence[float], errors: float) -> float:

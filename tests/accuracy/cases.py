@@ -8,6 +8,7 @@ at least one read.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -19,12 +20,24 @@ MOLECULES = 20_000
 # (mean of the lognormal, share of the molecules that get a read) for these mean reads of a molecule
 # that got one; sigma 0.8.
 MEAN_OF_SEEN = {
+    1.1: (0.3976, 0.24623),
     1.11: (0.4218, 0.27006),
+    1.5: (1.1016, 0.72154),
     2.32: (2.1317, 0.92111),
+    3.0: (2.8853, 0.96335),
     3.12: (3.0142, 0.96753),
     7.12: (7.1072, 0.99824),
     13.3: (13.2986, 0.99989),
 }
+DEPTHS = (1.11, 2.32, 3.12, 7.12, 13.3)
+# 120 nt, and flat qualities that say nothing of the errors, as the closest peer simulates.
+PEER_READS: dict[str, Any] = {
+    "payload_length": 120,
+    "quality_levels": (30,),
+    "quality_weights": (),
+    "mean_error": 1e-3,
+}
+PEER_QUALITY = 32
 
 
 @dataclass(frozen=True)
@@ -143,7 +156,8 @@ def _by_depth() -> list[Case]:
             f"{depth} reads a molecule, 200 clones",
             parameters(mean_reads=mean, molecules=round(MOLECULES / share)),
         )
-        for depth, (mean, share) in MEAN_OF_SEEN.items()
+        for depth in DEPTHS
+        for mean, share in [MEAN_OF_SEEN[depth]]
     ]
 
 
@@ -195,21 +209,16 @@ def _related() -> list[Case]:
 
 
 def _peer_settings() -> list[Case]:
-    """The closest peer's simulator: flat qualities that say nothing of the errors, 120 nt."""
-    common: dict[str, Any] = {
-        "payload_length": 120,
-        "quality_levels": (30,),
-        "quality_weights": (),
-        "mean_error": 1e-3,
-    }
+    common, flat = PEER_READS, PEER_QUALITY
     own = parameters(clones=20, mean_reads=10.0, molecules=1000, barcode_error=3e-4, **common)
-    cases = [Case("peer-defaults", "the peer's own defaults: 3e-4, 10 reads", own, flat_quality=32)]
+    about = "the peer's own defaults: 3e-4, 10 reads"
+    cases = [Case("peer-defaults", about, own, flat_quality=flat)]
     cases += [
         Case(
             f"peer-clones-{clones}",
             f"clones: {clones:,}, 5 reads, flat qualities",
             parameters(clones=clones, **common),
-            flat_quality=32,
+            flat_quality=flat,
         )
         for clones in (1, 200, 20_000)
     ]
@@ -218,9 +227,10 @@ def _peer_settings() -> list[Case]:
             f"peer-depth-{depth}",
             f"{depth} reads a molecule, 200 clones, flat qualities",
             parameters(mean_reads=mean, molecules=round(MOLECULES / share), **common),
-            flat_quality=32,
+            flat_quality=flat,
         )
-        for depth, (mean, share) in MEAN_OF_SEEN.items()
+        for depth in DEPTHS
+        for mean, share in [MEAN_OF_SEEN[depth]]
     ]
     return [
         *cases,
@@ -236,7 +246,7 @@ def _peer_settings() -> list[Case]:
                     pcr_error=0.0,
                     **common,
                 ),
-                flat_quality=32,
+                flat_quality=flat,
             )
             for umi in (6, 8)
         ),
@@ -245,8 +255,32 @@ def _peer_settings() -> list[Case]:
             "149,103 reads, barcode error 2e-3, flat qualities",
             parameters(mean_reads=7.7, barcode_error=2e-3, **common),
             reads=149_103,
-            flat_quality=32,
+            flat_quality=flat,
         ),
+    ]
+
+
+def _error_rates() -> list[Case]:
+    """Libraries of which the error rate is hard to tell: only neighbours say anything of it."""
+    depths = {1.1: 10 * MOLECULES, 1.5: MOLECULES, 3.0: MOLECULES}
+    kinds = [
+        (f"{depth:g}", f"{depth:g} reads a molecule, {molecules:,} molecules", own)
+        for depth, molecules in depths.items()
+        for mean, share in [MEAN_OF_SEEN[depth]]
+        for own in [{"mean_reads": mean, "molecules": math.ceil(1.01 * molecules / share)}]
+    ]
+    kinds += [
+        (f"umi{umi}", f"{umi} nt, {molecules:,} molecules", {"umi": umi, "molecules": molecules})
+        for umi, molecules in ((6, 2000), (8, MOLECULES))
+    ]
+    return [
+        Case(
+            f"error-{name}",
+            f"error rate from neighbours: {about}, flat qualities",
+            parameters(**own, **PEER_READS),
+            flat_quality=PEER_QUALITY,
+        )
+        for name, about, own in kinds
     ]
 
 
@@ -283,5 +317,6 @@ def all_cases() -> dict[str, Case]:
             deletion_share=0.01,
         ),
         *_peer_settings(),
+        *_error_rates(),
     ]
     return {case.name: case for case in cases}

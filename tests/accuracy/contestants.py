@@ -5,6 +5,7 @@ A contestant gets a library as its users would have it, and labels every read.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -20,11 +21,13 @@ from pipeline import Knobs, Library, Refined, run_checkout, run_refine
 from umimill.drafts import draft_strides
 from umimill.fates import SettledTable
 from umimill.loading import RowLoader, make_batch
+from umimill.model import read_estimates
 from umimill.partition import PartitionFile
 from umimill.placing import find_families
 from umimill.plan import read_plan
 
 Integers = npt.NDArray[np.int64]
+SAMPLE = "S1"
 # A family that others may have been corrected to.
 ROOT = np.dtype([("key", "<u8"), ("family", "<u8")])
 
@@ -68,6 +71,12 @@ class Contestant(Protocol):
         Clusters from ASIDE on are no molecules, and are not claimed to be any.
         """
 
+    def error_rate(self, task: Task) -> float:
+        """Return what it took the error of a barcode base for when it labelled this task's reads.
+
+        nan where it says none.
+        """
+
     def missing(self) -> str:
         """Return why the tool cannot run here, or nothing."""
 
@@ -95,6 +104,10 @@ class ExactKeys:
         labels = np.full(task.reads, DROPPED)
         labels[found] = np.unique(keys[found], return_inverse=True)[1]
         return labels
+
+    def error_rate(self, task: Task) -> float:
+        """It corrects nothing."""
+        return math.nan
 
 
 class Corrected:
@@ -130,10 +143,15 @@ class Corrected:
         labels[found] = numbers
         return labels
 
+    def error_rate(self, task: Task) -> float:
+        """Read the model of the library."""
+        (path,) = task.folder.glob("results/model/*/*.model")
+        return float(read_estimates(path)[SAMPLE]["error"])
+
 
 def make_library(task: Task) -> Library:
     """Return the library of a task."""
-    return Library((("S1", task.layout, None),), {"L001": (task.fastq,)}, name="case")
+    return Library(((SAMPLE, task.layout, None),), {"L001": (task.fastq,)}, name="case")
 
 
 def _find_roots(

@@ -70,7 +70,10 @@ class Kept:
         self._rows: dict[Entry, Scores] = {}
         if path is not None and path.exists():
             with path.open(newline="") as file:
-                for row in csv.DictReader(file, delimiter="\t"):
+                reader = csv.DictReader(file, delimiter="\t")
+                if tuple(reader.fieldnames or ()) != COLUMNS:
+                    raise SystemExit(f"{path}: made with other scores; give another file to keep")
+                for row in reader:
                     entry = Entry(
                         row["digest"], row["case"], int(row["seed"]), row["tool"], row["version"]
                     )

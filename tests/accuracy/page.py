@@ -26,6 +26,9 @@ do better.
   and precision (merges that were right).
 - **miscount**: molecules found less true ones, without the sign.
 
+- **error rate**: what the tool takes the error of a barcode base for, over the one simulated; 1
+  is right.
+
 Bold is the best of the tools. A peer's name stands where it is better than umimill beyond the 95%
 interval of the difference, seed by seed.
 """
@@ -46,9 +49,27 @@ def make_page(results: Sequence[Result], own: str, real: str = "") -> str:
         "|---|---:|---:|" + "---:|" * len(heads) + "---|",
     ]
     lines += [_row(result, own) for result in results]
+    lines += ["", "## Error rate of barcodes: estimated over simulated", "", *_errors(results, own)]
     if real:
         lines += ["", "## Real libraries: molecules found", "", real.rstrip()]
     return "\n".join(lines) + "\n\n" + "\n".join(_section(one, own) for one in results)
+
+
+def _errors(results: Sequence[Result], own: str) -> list[str]:
+    """Return the table of error rates: of all cases that have one, and all tools that say one."""
+    known = [one for one in results if not math.isnan(_mean(one.scores[own], "error"))]
+    tools = [
+        name
+        for name in dict.fromkeys(name for one in known for name in one.scores)
+        if any(not math.isnan(_mean(one.scores.get(name, []), "error")) for one in known)
+    ]
+    rows = [
+        [one.case.name, *(_cell(_mean(one.scores.get(name, []), "error"), 2) for name in tools)]
+        for one in known
+    ]
+    head = "| case | " + " | ".join(tools) + " |"
+    lines = ["| " + " | ".join(row) + " |" for row in rows]
+    return [head, "|---|" + "---:|" * len(tools), *lines] if known else ["No tool says one."]
 
 
 def _section(result: Result, own: str) -> str:
@@ -83,7 +104,7 @@ def _mean(scores: Sequence[Scores], name: str) -> float:
     return fmean(known) if known else math.nan
 
 
-def _cell(value: float, digits: int, *, bold: bool) -> str:
+def _cell(value: float, digits: int, *, bold: bool = False) -> str:
     if math.isnan(value):
         return "-"
     return f"**{value:.{digits}f}**" if bold else f"{value:.{digits}f}"

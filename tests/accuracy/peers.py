@@ -7,6 +7,8 @@ scripts/umi_tools.sh compiles.
 from __future__ import annotations
 
 import gzip
+import json
+import math
 import os
 import platform
 import subprocess
@@ -101,6 +103,11 @@ class Migec:
             keys = self._split(task, refined, keys, lines[1::RECORD_LINES])
         return number_labels(reads, keys, task.reads)
 
+    def error_rate(self, task: Task) -> float:
+        """Read the summary of refine."""
+        summary = json.loads((task.folder / "refine" / "refine.json").read_text())
+        return float(summary["estimated_error"])
+
     def _refine(self, task: Task) -> Path:
         rows, checked = task.folder / "barcodes.tsv", task.folder / "checkout"
         rows.write_text(f"S1\t{task.layout}\n")
@@ -183,6 +190,10 @@ class UmiTools:
         return number_labels(
             [int(row[read][1:READ_NAME]) for row in rows], [row[group] for row in rows], task.reads
         )
+
+    def error_rate(self, task: Task) -> float:
+        """It has none."""
+        return math.nan
 
 
 def write_alignment(task: Task, path: Path, *, aligned: bool) -> None:

@@ -57,6 +57,7 @@ class Scores:
         surplus: clusters found, without those set aside, less molecules that are there.
         miscount: the same without its sign.
         dropped: share of reads in no cluster, chimeras included.
+        error: error of a barcode base as the tool has it, over the one that was simulated.
     """
 
     ari: float
@@ -70,6 +71,7 @@ class Scores:
     surplus: float
     miscount: float
     dropped: float
+    error: float = math.nan
 
 
 # 1: more is better, -1: less is better. What is not here is told, not judged.
@@ -86,12 +88,13 @@ DIRECTION = {
 }
 
 
-def score(truth: Truth, labels: Integers) -> Scores:
+def score(truth: Truth, labels: Integers, error: float = math.nan) -> Scores:
     """Score a partition.
 
     Args:
         truth: of n reads.
         labels: int64[n], the cluster of each read, or DROPPED.
+        error: estimated error of a barcode base over the true one; nan where there is none.
     """
     assert labels.shape == truth.molecule.shape, "one label a read"
     counted = ~truth.chimera
@@ -112,6 +115,7 @@ def score(truth: Truth, labels: Integers) -> Scores:
         surplus=float(surplus),
         miscount=float(abs(surplus)),
         dropped=_ratio(int((labels < 0).sum()), labels.size),
+        error=error,
     )
 
 

@@ -29,6 +29,7 @@ COLUMNS = {
     "surplus": 1,
     "miscount": 1,
     "dropped": 4,
+    "error": 2,
 }
 
 
@@ -77,13 +78,20 @@ def run_case(
         wanted = [one for one in present if kept.get(entries[one.name]) is None]
         with tempfile.TemporaryDirectory(prefix="umimill-accuracy-") as folder:
             for contestant, task in _tasks(reads, wanted, Path(folder)):
-                kept.add(entries[contestant.name], score(reads.truth, contestant.label(task)))
+                labels = contestant.label(task)
+                error = error_ratio(contestant.error_rate(task), case.parameters.barcode_error)
+                kept.add(entries[contestant.name], score(reads.truth, labels, error))
         for name, entry in entries.items():
             found = kept.get(entry)
             assert found is not None
             scores[name].append(found)
     count, molecules = (sum(values) / len(sizes) for values in zip(*sizes, strict=True))
     return Result(case, count, molecules, scores, absent)
+
+
+def error_ratio(estimated: float, injected: float) -> float:
+    """Return an error as it was estimated over the one that was simulated, nan without one."""
+    return estimated / injected if injected > 0 else math.nan
 
 
 def _tasks(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import subprocess
 import sys
@@ -67,9 +68,11 @@ def test_exact_keys_are_barcodes_as_read(
 ) -> None:
     task, truth = make_task(small(name))
     labels = ExactKeys().label(task)
-    # A read that lost a base has none of its barcode's: of 1% where the case has deletions.
+    # Reads that lost a base are told by what follows, and have no barcode.
     kept = labels != DROPPED
-    assert kept.mean() > (0.98 if name.startswith("deletions") else 0.999)
+    assert kept.all() != (name == "deletions-errors")
+    assert kept.mean() > 0.98
+    assert truth.wrong[~kept].all()
     assert same_clusters(labels[kept], np.unique(truth.observed[kept], return_inverse=True)[1])
 
 
@@ -88,6 +91,19 @@ def test_corrected_is_far_better_than_exact_keys(
     assert (labels >= ASIDE).any()
 
 
+@pytest.mark.parametrize("name", ["error-1.5", "error-3", "error-umi6", "error-umi8"])
+def test_the_error_rate_is_seen_by_neighbours(
+    name: str, make_task: Callable[[Case], tuple[Task, Truth]]
+) -> None:
+    """Qualities say 6e-4, and 3e-3 is true. Of six nt half of all barcodes are there."""
+    case = CASES[name]
+    task, _ = make_task(case)
+    judge = Corrected()
+    judge.label(task)
+    assert judge.error_rate(task) / 3e-3 == pytest.approx(1, abs=0.25)
+    assert math.isnan(ExactKeys().error_rate(task))
+
+
 def test_corrected_does_not_depend_on_buckets(
     make_task: Callable[[Case], tuple[Task, Truth]], tmp_path: Path
 ) -> None:
@@ -103,6 +119,7 @@ def test_migec_merges_what_is_wrong(make_task: Callable[[Case], tuple[Task, Trut
     task, truth = make_task(small("peer-clones-200", 4000))
     found, exact = score(truth, Migec().label(task)), score(truth, ExactKeys().label(task))
     assert found.dropped < 0.01
+    assert Migec().error_rate(task) == pytest.approx(3e-3, rel=0.9)
     assert found.recall > 0.8 > exact.recall == 0
     assert found.precision > 0.95
     assert found.ari > exact.ari
@@ -174,12 +191,16 @@ class Fixed:
     how: Callable[[Task], Integers]
     why: str = ""
     version: str = "1"
+    error: float = math.nan
 
     def missing(self) -> str:
         return self.why
 
     def label(self, task: Task) -> Integers:
         return self.how(task)
+
+    def error_rate(self, task: Task) -> float:
+        return self.error
 
 
 ONE_EACH = Fixed("one each", lambda task: np.arange(task.reads))
@@ -231,6 +252,9 @@ def test_scores_are_kept_until_something_changes(tmp_path: Path) -> None:
     lines = path.read_text().splitlines()
     assert len(lines) == 9
     assert lines[0].startswith("digest\tcase\tseed\ttool\tversion\tari\t")
+    path.write_text(path.read_text().replace("\tari\t", "\trandom\t"))
+    with pytest.raises(SystemExit, match="made with other scores"):
+        Kept(path)
 
 
 def test_page_names_who_is_better() -> None:
@@ -245,7 +269,22 @@ def test_page_names_who_is_better() -> None:
     assert "all one (F1)" in better or "one each (miscount)" in better
     widths = {line.count("|") for line in page.splitlines() if line.startswith(("| umi6", "| del"))}
     assert len(widths) == 1
-    assert page.count("\n## ") == 2
+    assert page.count("\n## ") == 3
+    assert "No tool says one." in page
+
+
+def test_error_rates_are_told_over_those_simulated() -> None:
+    half = Fixed("half", lambda task: np.arange(task.reads), error=1.5e-3)
+    none, few = (small(name, 300) for name in ("deletions", "umi6"))
+    results = [run_case(case, (1, 2), [ONE_EACH, half]) for case in (none, few)]
+    assert [math.isnan(one.scores["half"][0].error) for one in results] == [True, False]
+    header, _, *rows = [line for line in to_markdown(results[1]).splitlines() if line[:1] == "|"]
+    assert header.endswith("| error |")
+    assert [row.split(" | ")[-1] for row in rows] == ["- |", "- |", "0.50 ± 0.00 |"]
+    page = make_page(results, "half")
+    lines = page.split("## Error rate of barcodes")[1].splitlines()
+    assert lines[2:5] == ["| case | half |", "|---|---:|", "| umi6 | 0.50 |"]
+    assert lines[5] == ""
 
 
 def test_real_libraries_are_counted(data_file: Callable[[str], Path]) -> None:

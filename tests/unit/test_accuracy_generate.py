@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from accuracy.cases import MEAN_OF_SEEN, Case, all_cases, tenx
+from accuracy.cases import DEPTHS, Case, all_cases, tenx
 from accuracy.generate import Reads, generate, pack, write_reads
 
 CASES = all_cases()
@@ -71,10 +71,20 @@ def test_equal_seed_equal_reads_other_seed_others(tmp_path: Path) -> None:
         assert written[0] == written[1] != written[2]
 
 
-@pytest.mark.parametrize("depth", MEAN_OF_SEEN)
-def test_molecules_with_reads_have_the_declared_mean(depth: float) -> None:
-    truth = generate(CASES[f"depth-{depth}"], 1).truth
-    assert truth.barcode.size == pytest.approx(20_000, rel=0.01)
+@pytest.mark.parametrize(
+    ("name", "depth", "molecules"),
+    [
+        *((f"depth-{depth}", depth, 20_000) for depth in DEPTHS),
+        ("error-1.1", 1.1, 202_000),
+        ("error-1.5", 1.5, 20_200),
+        ("error-3", 3.0, 20_200),
+    ],
+)
+def test_molecules_with_reads_have_the_declared_mean(
+    name: str, depth: float, molecules: int
+) -> None:
+    truth = generate(CASES[name], 1).truth
+    assert truth.barcode.size == pytest.approx(molecules, rel=0.01)
     assert truth.molecule.size / truth.barcode.size == pytest.approx(depth, rel=0.02)
 
 

@@ -1,5 +1,6 @@
 """Queries: families with several unsure bases find the best of those who have what they may be."""
 
+import math
 import random
 from collections import Counter
 from collections.abc import Sequence
@@ -24,7 +25,7 @@ from umimill.jit import kernel
 from umimill.kernels import answers as answers_kernels
 from umimill.kernels import queries as kernels
 from umimill.kernels.known import mark_keys, mark_quarters
-from umimill.kernels.score import EdgeModel, score_payload
+from umimill.kernels.score import EdgeModel, score_independent, score_payload
 from umimill.link import EDGE, Outputs, link
 from umimill.metrics import Meter
 from umimill.queries import ANSWER, ASK, QUERY, apply_answers, best_answers
@@ -46,6 +47,11 @@ def _small_groups(monkeypatch: pytest.MonkeyPatch) -> None:
 @kernel
 def independent_of(families: Any, quality: Any, row: int, model: Any, places: Any) -> Any:
     return kernels.score_unasked(families, quality, row, families[row]["sample"], model, places)
+
+
+@kernel
+def molecules_of(families: Any, row: int, model: Any) -> Any:
+    return score_independent(families[row], families[row]["sample"], model)
 
 
 @kernel
@@ -89,7 +95,30 @@ class World:
     def independent(self, row: int) -> int:
         """Return the score of a family without a parent."""
         places = np.zeros(kernels.MOST_UNSURE, np.int64)
-        return int(independent_of(self.table, self.quality, row, self.model, places))
+        found = int(independent_of(self.table, self.quality, row, self.model, places))
+        assert found / 1024 == pytest.approx(self.unasked(row), abs=0.01)
+        return found
+
+    def unasked(self, row: int) -> float:
+        """Return what `independent` is for its naive twin."""
+        family, model = self.families[row], self.model
+        sample = family.sample
+        return naive.ln_unasked(
+            int(molecules_of(self.table, row, model)) / 1024,
+            family.reads,
+            self.missed(row),
+            math.exp(int(model.reads[sample]) / FINE),
+            math.exp(int(model.families[sample] + model.sizes[sample, 1]) / FINE),
+        )
+
+    def missed(self, row: int) -> float:
+        """Return the chance that a read of a family is misread in a way that is not asked for."""
+        family = self.families[row]
+        misread, right = (
+            (table[family.sample] / FINE).tolist()
+            for table in (self.model.misread, self.model.right)
+        )
+        return naive.missed_both(family, misread, right, kernels.UNSURE_MISREAD / FINE)
 
     def held(self) -> dict[tuple[int, str, str], list[int]]:
         """Return the families of each key."""
@@ -310,7 +339,7 @@ def test_the_best_who_ranks_above_answers(
         monkeypatch.setattr(pieces, "LEAST_ROWS", 5)
         monkeypatch.setattr(queries, "READ_ASKS", 3)
         monkeypatch.setattr("umimill.fates.READ_FAMILIES", 7)
-    seen = ties = away = rare = 0
+    seen = ties = away = rare = missed = several = 0
     monkeypatch.setattr("umimill.settle.DENSE", 0.0 if dense else 2.0)
     for seed in range(cases(4)):
         folder = tmp_path / str(seed)
@@ -335,6 +364,7 @@ def test_the_best_who_ranks_above_answers(
                 partial(is_rare, world, row),
             )
             rare += sum(is_rare(world, row, one) for one in exact.values())
+            missed += family.reads == 1 and world.missed(row) > 0.01
             assert (best is None) == (row not in found)
             if best is None:
                 continue
@@ -347,12 +377,35 @@ def test_the_best_who_ranks_above_answers(
             assert int(one["parent_reads"]) == parent.reads
             assert int(one["parent_quality"]) == sum(parent.quality)
             seen += 1
+            several += is_rivalled(world, families, held, row, exact, best[1])
             away += bucket[row] != bucket[best[1]]
             ties += parent.reads == family.reads
     assert seen > 60
     assert rare > 100
+    # Reads misread in a way that is not asked for, and children of two possible parents.
+    assert missed > 20
+    assert several > 5
     assert ties > 5
     assert (away > 5) == (buckets > 1)
+
+
+def is_rivalled(
+    world: World,
+    families: list[Family],
+    held: dict[tuple[int, str, str], list[int]],
+    child: int,
+    errors: dict[str, float],
+    best: int,
+) -> bool:
+    """Return whether a family of another barcode than the best parent's is one too."""
+    key = (families[child].sample, len(families[child].cell))
+    return any(
+        total_score(world, child, other, one) >= 0
+        for barcode, one in errors.items()
+        if barcode != families[best].barcode and not is_rare(world, child, one)
+        for other in held.get((key[0], barcode[: key[1]], barcode[key[1] :]), ())
+        if families[other].rank < families[child].rank
+    )
 
 
 PARTS = ("ln_error", "ln_independent", "payload")
