@@ -19,6 +19,7 @@ from umimill.kernels.match import Read as KernelRead
 from umimill.kernels.pairs import PLACE_COLUMNS
 from umimill.kernels.search import Scratch
 from umimill.layout import Layout, SampleLayout
+from umimill.neighbours import neighbour_pairs
 from umimill.partition import HOT
 
 PADDING = 64
@@ -272,3 +273,11 @@ def random_read(rng: random.Random, rows: Sequence[Row], side: int = 0) -> Read:
     elif kind > 0.68:
         bases = damaged(rng, bases, 0.9)
     return bases, random_qualities(rng, len(bases))
+
+
+def all_edges(keys: Any, length: int) -> tuple[Any, Any]:
+    """Return the smaller and the larger row of every pair at distance 1."""
+    batches = [(one.first.copy(), one.second.copy()) for one in neighbour_pairs(keys, length)]
+    none = np.zeros(0, np.int64)
+    first, second = zip(*[(none, none), *batches], strict=True)
+    return np.concatenate(first), np.concatenate(second)

@@ -1,5 +1,6 @@
 """Rules of UMI-tools over a library: as on one table, whatever buckets and families."""
 
+import tracemalloc
 from pathlib import Path
 from typing import Any
 
@@ -10,11 +11,13 @@ import oracle_refine
 from link_fixture import write_model, write_tables
 from umimill import plan
 from umimill.blockfile import BlockFile, BlockWriter
-from umimill.grouping import group_members, sample_members
+from umimill.errors import UmimillError
+from umimill.grouping import MEMBER, MEMBER_BYTES, group_members, sample_members
 from umimill.kernels.settle import DROPPED
 from umimill.link import EDGE
 from umimill.methods import METHODS
 from umimill.metrics import Meter
+from umimill.neighbours import BATCH_PAIRS
 from umimill.queries import ASK
 from umimill.settle import Rule, Sources, settle
 from umimill.tally import FAMILY
@@ -122,7 +125,19 @@ def test_settle_moves_all_families_of_a_group(tmp_path: Path) -> None:
         assert arrivals["reads"].sum() == corrections["reads"][kept].sum()
 
 
-def run_settle(tables: Any, folder: Path, table: Any, quality: Any, method: str) -> tuple[Any, Any]:
+class SmallMeter(Meter):
+    """The metrics of a job that has so many bytes beside its baseline."""
+
+    bytes_left = 10**9
+
+    @property
+    def budget_bytes(self) -> int:
+        return self.bytes_left
+
+
+def run_settle(
+    tables: Any, folder: Path, table: Any, quality: Any, method: str, budget: int = 10**9
+) -> tuple[Any, Any]:
     """Settle families, whose edges say nothing; return corrections and arrivals."""
     links = []
     for path in tables.paths:
@@ -139,6 +154,59 @@ def run_settle(tables: Any, folder: Path, table: Any, quality: Any, method: str)
     write_model(tables.plan_path, table, quality, model)
     sources = Sources(tables.paths, *zip(*links, strict=True))
     output = folder / "settled"
-    settle(tables.plan_path, sources, model, Rule(method), output, Meter("settle", "L", 8000))
+    meter = SmallMeter("settle", "L", 8000)
+    meter.bytes_left = budget
+    settle(tables.plan_path, sources, model, Rule(method), output, meter)
     with BlockFile(output) as file:
         return file.read("corrections"), file.read("arrivals")
+
+
+def all_barcodes(length: int) -> Any:
+    """All barcodes of a length, one family each: all are connected."""
+    members = np.zeros(4**length, MEMBER)
+    members["key"] = np.arange(4**length, dtype=np.uint64) << np.uint64(64 - 2 * length)
+    members["reads"] = np.random.default_rng(1).integers(1, 100, members.size)
+    members["umi_length"] = length
+    return members
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_memory_of_a_sample(method: str) -> None:
+    """What a sample is refused for is what it takes, not much less and no more."""
+    members = all_barcodes(8)
+    group_members(members[:9], method)  # compiles
+    tracemalloc.start()
+    try:
+        leaders = group_members(members, method)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert leaders.size == members.size
+    # Besides a batch of pairs, and the last of the pass before.
+    assert peak + members.nbytes < MEMBER_BYTES * members.size + 33 * BATCH_PAIRS
+    assert peak + members.nbytes > MEMBER_BYTES * members.size / 2
+
+
+def test_a_sample_that_does_not_fit_is_refused(tmp_path: Path) -> None:
+    table = crowded_table(np.random.default_rng(1), 3, 0)
+    quality = np.zeros((table.size, 16), np.uint8)
+    most = int(np.bincount(table["sample"]).max())
+    for buckets in (1, 7):
+        tables = write_tables(tmp_path / str(buckets), table, quality, [2, 2, 2], buckets)
+        fits = list(sample_members(tables.paths, most * MEMBER_BYTES))
+        assert sum(members.size for members in fits) == table.size
+        with pytest.raises(UmimillError, match=r"settle: a sample has .* families .* mem_mb"):
+            list(sample_members(tables.paths, most * MEMBER_BYTES - 1))
+
+
+def test_settle_says_how_much_memory_a_rule_needs(tmp_path: Path) -> None:
+    """`posterior` and `unique` hold no sample: they need no more memory for more families."""
+    table = crowded_table(np.random.default_rng(1), 2, 0)
+    quality = np.zeros((table.size, 16), np.uint8)
+    tables = write_tables(tmp_path, table, quality, [2, 2], 3)
+    budgets = (MEMBER_BYTES * 100, 10 * MEMBER_BYTES * table.size)
+    for method, budget in (("cluster", 1), ("unique", 0), ("posterior", 0)):
+        run_settle(tables, tmp_path, table, quality, method, budgets[budget])
+    with pytest.raises(UmimillError, match=r"rules of UMI-tools .* the job has 0 MB"):
+        run_settle(tables, tmp_path, table, quality, "cluster", budgets[0])
+    assert not list(tmp_path.glob("settled*.tmp"))

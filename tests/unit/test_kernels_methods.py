@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from functools import partial
 from itertools import product
+from typing import Any
 
 import numpy as np
 import pytest
 from numba import config
 
 import oracle_refine as oracle
-from kernel_cases import cases, keys_of
+from kernel_cases import all_edges, cases, keys_of
 from umimill.methods import METHODS, NETWORKS, group_barcodes, group_rows
-from umimill.neighbours import all_edges
 
 compiled_only = pytest.mark.skipif(config.DISABLE_JIT, reason="the compiler is off")
 
@@ -29,6 +30,12 @@ def groups_of(method: str, counts: Mapping[str, int]) -> list[list[str]]:
             assert roots[root] == root
             groups.setdefault(root, [umis[root]]).extend([umis[row]] * (row != root))
     return sorted(groups.values())
+
+
+def batches(first: Any, second: Any, size: int = 1 << 20) -> Iterator[tuple[Any, Any]]:
+    """Yield edges, so many at a time, and none at the end."""
+    for start in range(0, first.size + size, size):
+        yield first[start : start + size], second[start : start + size]
 
 
 def expected_groups(method: str, counts: Mapping[str, int]) -> list[list[str]]:
@@ -90,7 +97,7 @@ def test_the_figure_of_the_documentation(method: str, groups: list[list[str]]) -
 )
 def test_percentile_drops_one_percent_of_the_median(counts: list[int], kept: list[int]) -> None:
     none = np.zeros(0, np.int64)
-    roots = group_rows("percentile", np.array(counts, np.uint32), none, none)
+    roots = group_rows("percentile", np.array(counts, np.uint32), lambda: [(none, none)])
     assert roots.tolist() == [row if row in kept else -1 for row in range(len(counts))]
 
 
@@ -121,18 +128,18 @@ def test_edges_in_any_order(method: str) -> None:
         umis = sorted(table)
         counts = np.array([table[umi] for umi in umis], np.uint32)
         first, second = all_edges(keys_of(umis), len(umis[0]))
-        roots = group_rows(method, counts, first, second)
+        roots = group_rows(method, counts, partial(batches, first, second))
         edges = [draw.sample(pair, 2) for pair in zip(first.tolist(), second.tolist(), strict=True)]
         draw.shuffle(edges)
         turned = np.array(edges, np.int64).reshape(-1, 2)
-        again = group_rows(method, counts, turned[:, 0].copy(), turned[:, 1].copy())
+        again = group_rows(method, counts, partial(batches, *turned.T.copy(), size=3))
         assert roots.tolist() == again.tolist()
 
 
 @pytest.mark.parametrize("method", METHODS)
 def test_no_rows(method: str) -> None:
     none = np.zeros(0, np.int64)
-    assert group_rows(method, np.zeros(0, np.uint32), none, none).size == 0
+    assert group_rows(method, np.zeros(0, np.uint32), lambda: [(none, none)]).size == 0
 
 
 def test_a_method_that_is_none() -> None:
@@ -152,7 +159,9 @@ def test_a_star_of_100000(method: str) -> None:
     others = rows[rows != center]
     counts = np.ones(rows.size, np.uint32)
     counts[center] = 2
-    roots = group_rows(method, counts, np.minimum(others, center), np.maximum(others, center))
+    roots = group_rows(
+        method, counts, lambda: [(np.minimum(others, center), np.maximum(others, center))]
+    )
     assert (roots == center).all()
 
 
@@ -162,9 +171,9 @@ def test_a_path_of_100000(reads: int) -> None:
     """One read each reaches all the way; two reads reach nothing."""
     rows = np.arange(100_000)
     counts = np.full(rows.size, reads, np.uint32)
-    roots = group_rows("directional", counts, rows[:-1], rows[1:])
+    roots = group_rows("directional", counts, lambda: [(rows[:-1], rows[1:])])
     assert np.unique(roots).size == (1 if reads == 1 else rows.size)
-    assert (group_rows("cluster", counts, rows[:-1], rows[1:]) == 0).all()
+    assert (group_rows("cluster", counts, lambda: [(rows[:-1], rows[1:])]) == 0).all()
 
 
 @compiled_only
@@ -177,7 +186,7 @@ def test_the_longest_way_down() -> None:
     rows = np.arange(len(counts))
     reads = np.array(counts, np.uint32)
     first, second = rows[:-1][::-1].copy(), rows[1:][::-1].copy()
-    assert (group_rows("directional", reads, first, second) == 0).all()
+    assert (group_rows("directional", reads, lambda: [(first, second)]) == 0).all()
 
 
 @compiled_only

@@ -17,7 +17,7 @@ import oracle_refine as oracle
 from kernel_cases import cases, keys_of
 from oracle_refine import Pair
 from umimill.kernels import neighbours as kernels
-from umimill.neighbours import all_edges, neighbour_pairs
+from umimill.neighbours import neighbour_pairs
 
 SIZES = (1, 2, 7, 1 << 12)
 
@@ -220,11 +220,3 @@ def test_rows_cut_anywhere() -> None:
 def test_what_cannot_be_searched(keys: list[int], length: int, limits: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match=r"length|batch|keys"):
         list(neighbour_pairs(np.array(keys, np.uint64), length, **limits))
-
-
-def test_all_edges() -> None:
-    draw = random.Random(1)
-    table = random_table(draw, 6, 400)
-    first, second = all_edges(keys_of(table), 6)
-    expected = [pair[:2] for pair in oracle.neighbour_pairs(table, 0, 6)]
-    assert sorted(zip(first.tolist(), second.tolist(), strict=True)) == expected

@@ -2,7 +2,7 @@
 
 These rules know no payload, so all families of a barcode are one, and those of a group are moved to
 the first family of the barcode that leads it. A rule looks at whole components, so the barcodes of
-one sample are in memory at a time: some 100 bytes each.
+one sample are in memory at a time, and what does not fit is refused.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ import numpy as np
 import numpy.typing as npt
 
 from umimill.blockfile import BlockFile
+from umimill.errors import UmimillError
 from umimill.fates import whole_keys
-from umimill.methods import NETWORKS, group_rows
-from umimill.neighbours import all_edges
+from umimill.methods import group_rows, neighbour_batches
 
 MEMBER = np.dtype(
     [
@@ -32,16 +32,24 @@ MEMBER = np.dtype(
     ]
 )
 
+# Of a family: itself, and what a rule needs beside it where all barcodes are of one family.
+MEMBER_BYTES = 200
+
 Array = npt.NDArray[Any]
 
 
-def sample_members(tables: Sequence[Path]) -> Iterator[Array]:
+def sample_members(tables: Sequence[Path], most_bytes: int | None = None) -> Iterator[Array]:
     """Yield the families of one sample after another, MEMBER[*] in the order of keys.
 
     Args:
         tables: tables of families, by bucket.
+        most_bytes: memory for a sample's; None is no limit.
+
+    Raises:
+        UmimillError: where a sample has more.
     """
     held: list[Array] = []
+    rows = 0
     for bucket, path in enumerate(tables):
         with BlockFile(path) as file:
             for _, families in whole_keys(file):
@@ -52,11 +60,24 @@ def sample_members(tables: Sequence[Path]) -> Iterator[Array]:
                 ends = np.flatnonzero(np.diff(members["sample"])) + 1
                 for part in np.split(members, ends):
                     if held and held[0]["sample"][0] != part["sample"][0]:
-                        yield np.concatenate(held)
-                        held = []
+                        whole, held, rows = np.concatenate(held), [], 0
+                        yield whole
                     held.append(part)
+                    rows += part.size
+                    if most_bytes is not None and rows * MEMBER_BYTES > most_bytes:
+                        raise _too_many(rows, most_bytes)
     if held:
-        yield np.concatenate(held)
+        whole, held = np.concatenate(held), []
+        yield whole
+
+
+def _too_many(rows: int, most_bytes: int) -> UmimillError:
+    return UmimillError(
+        f"settle: a sample has {rows:,} families or more, and the rules of UMI-tools hold all of a "
+        f"sample at once, for which the job has {most_bytes / 1e6:,.0f} MB; raise mem_mb with "
+        "--set-resources settle:mem_mb=..., by 250 for a million families, or set "
+        "refine_method: posterior"
+    )
 
 
 def group_members(members: Array, method: str) -> Array:
@@ -99,6 +120,4 @@ def _cells(first: Array, cell_length: int, rows: Array) -> list[Array]:
 def _group(first: Array, counts: Array, umi: int, cell: int, method: str) -> Array:
     length = umi + cell
     keys = first["key"] >> np.uint64(64 - 2 * length)
-    wanted = keys if method in NETWORKS else keys[:0]
-    edges = all_edges(wanted, length, bases=(cell, length))
-    return group_rows(method, counts, *edges)
+    return group_rows(method, counts, neighbour_batches(keys, length, bases=(cell, length)))

@@ -7,20 +7,23 @@ order of its input or to chance is decided here by (reads desc, key asc).
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from umimill.kernels import methods as kernels
-from umimill.neighbours import Rows, all_edges
+from umimill.neighbours import Rows, neighbour_pairs
 
 NETWORKS = ("cluster", "adjacency", "directional")
 METHODS = ("unique", "percentile", *NETWORKS)
 MOST_READS = 2**32 - 1
 
+Batches = Callable[[], Iterable[tuple[Rows, Rows]]]
 
-def group_rows(method: str, counts: npt.NDArray[Any], first: Rows, second: Rows) -> Rows:
+
+def group_rows(method: str, counts: npt.NDArray[Any], pairs: Batches) -> Rows:
     """Group the rows of a table of barcodes.
 
     - unique: every row is a group.
@@ -32,13 +35,14 @@ def group_rows(method: str, counts: npt.NDArray[Any], first: Rows, second: Rows)
     - directional: an edge leads from A to B where A has at least 2 B - 1 reads. The first row and
       all that can be reached from it are a group, and so on with the first of those left.
 
-    Memory is 16 bytes an edge, which is the caller's, and some 50 bytes a row.
+    Edges are passed over in batches, over and over: nearly all 10-mers have 14 each. Memory is some
+    50 bytes a row.
 
     Args:
         method: one of METHODS.
         counts: u32[n], reads of each row, at least 1; rows are in the order of their keys.
-        first: i64[m], one row of each pair at distance 1.
-        second: i64[m], the other.
+        pairs: gives the pairs of rows at distance 1, from the first batch on when it is called: one
+            row of each, i64[m], and the other.
 
     Returns:
         i64[n], the row that leads each row's group, first in rank; -1 where a row is dropped.
@@ -59,19 +63,36 @@ def group_rows(method: str, counts: npt.NDArray[Any], first: Rows, second: Rows)
         return np.where(200 * counts.astype(np.int64) > median_2, rows, -1)
     ranks = np.empty_like(rows)
     ranks[order] = rows
-    tops = np.empty_like(rows)
+    tops = rows.copy()
     if method == "directional":
-        kernels.join_rows(first, second, counts, 1, ranks, tops)
-        while kernels.pass_down(first, second, counts, tops, ranks) > 0:
+        for first, second in pairs():
+            kernels.join_rows(first, second, counts, 1, ranks, tops)
+        kernels.find_tops(tops)
+        while sum(kernels.pass_down(*batch, counts, tops, ranks) for batch in pairs()) > 0:
             pass
         return order[ranks[tops]]
-    kernels.join_rows(first, second, counts, MOST_READS, ranks, tops)
+    for first, second in pairs():
+        kernels.join_rows(first, second, counts, MOST_READS, ranks, tops)
+    kernels.find_tops(tops)
     if method == "cluster":
         return tops
-    nearest, last, roots = np.empty_like(rows), np.empty_like(rows), np.empty_like(rows)
-    kernels.find_nearest(first, second, ranks, nearest)
+    nearest, last, roots = ranks.copy(), np.empty_like(rows), np.empty_like(rows)
+    for first, second in pairs():
+        kernels.find_nearest(first, second, ranks, nearest)
     kernels.cover_components(tops, ranks, order, nearest, last, roots)
     return roots
+
+
+def neighbour_batches(
+    keys: npt.NDArray[Any], length: int, *, bases: tuple[int, int] | None = None
+) -> Batches:
+    """Return what gives the pairs of barcodes at distance 1; see umimill.neighbours."""
+
+    def pairs() -> Iterator[tuple[Rows, Rows]]:
+        for batch in neighbour_pairs(keys, length, bases=bases):
+            yield batch.first, batch.second
+
+    return pairs
 
 
 def group_barcodes(
@@ -88,5 +109,4 @@ def group_barcodes(
     Returns:
         i64[n], see group_rows.
     """
-    first, second = all_edges(keys if method in NETWORKS else keys[:0], length)
-    return group_rows(method, counts, first, second)
+    return group_rows(method, counts, neighbour_batches(keys, length))

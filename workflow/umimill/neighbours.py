@@ -66,24 +66,3 @@ def neighbour_pairs(
         count = kernels.list_pairs(keys, length, begin, end, state, buffers)
         if count > 0:
             yield Pairs(*(buffer[:count] for buffer in buffers))
-
-
-def all_edges(
-    keys: npt.NDArray[Any], length: int, *, bases: tuple[int, int] | None = None
-) -> tuple[Rows, Rows]:
-    """Return the smaller and the larger row of every pair: 16 bytes a pair.
-
-    Args:
-        keys: see neighbour_pairs.
-        length: see neighbour_pairs.
-        bases: see neighbour_pairs.
-    """
-    # Searching twice takes less time than copying batches, and half the memory.
-    total = sum(batch.first.size for batch in neighbour_pairs(keys, length, bases=bases))
-    first, second = np.empty(total, np.int64), np.empty(total, np.int64)
-    at = 0
-    for batch in neighbour_pairs(keys, length, bases=bases):
-        behind = at + batch.first.size
-        first[at:behind], second[at:behind] = batch.first, batch.second
-        at = behind
-    return first, second

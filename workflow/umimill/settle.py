@@ -9,7 +9,7 @@ on shelves, which go to scratch where they do not fit.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -142,7 +142,9 @@ def settle(
             else:
                 found = scratch.shelf(CORRECTION, share)
                 if rule.method != "unique":
-                    _group(sources.families, rule.method, pieces, found)
+                    # Beside answers and what is found.
+                    members = sample_members(sources.families, meter.budget_bytes - 2 * share)
+                    _group(members, rule.method, pieces, found)
             chosen = scratch.shelf(PLACE, share)
             choose_roots(places, found, chosen)
         with meter.clock("write"):
@@ -170,9 +172,9 @@ def _follow_edges(
     return finder.run()
 
 
-def _group(tables: Sequence[Path], method: str, pieces: Pieces, shelf: Shelf) -> None:
+def _group(samples: Iterable[Array], method: str, pieces: Pieces, shelf: Shelf) -> None:
     """Fill the shelf, by piece, with what a rule of UMI-tools makes of all families."""
-    for members in sample_members(tables):
+    for members in samples:
         leaders = group_members(members, method)
         moved = np.flatnonzero(leaders != np.arange(members.size))
         corrections = np.zeros(moved.size, CORRECTION)

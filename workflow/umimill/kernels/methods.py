@@ -1,7 +1,7 @@
 """Published rules that group barcodes by the pairs at distance 1 (umimill/methods.py).
 
-Rows are ranked by (reads desc, key asc). All kernels pass over the edges and keep a word or two for
-each row: nothing recurses, and nothing is kept for an edge.
+Rows are ranked by (reads desc, key asc). All kernels pass over a batch of edges and keep a word or
+two for each row: nothing recurses, and nothing is kept for an edge.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ def find(tops: Any, row: int) -> int:
 
 @kernel
 def join_rows(first: Any, second: Any, counts: Any, most: int, ranks: Any, tops: Any) -> None:
-    """Join the rows of edges into components.
+    """Join the rows of a batch of edges into components.
 
     Args:
         first: i64[m], one row of each edge.
@@ -32,10 +32,8 @@ def join_rows(first: Any, second: Any, counts: Any, most: int, ranks: Any, tops:
         counts: u32[n], reads of each row.
         most: edges that have a row of more reads are passed over.
         ranks: i64[n], rank of each row.
-        tops: i64[n], filled with the first in rank of each row's component.
+        tops: i64[n], a row above each row in its component, at first itself; updated.
     """
-    for row in range(tops.size):
-        tops[row] = row
     for edge in range(first.size):
         if max(counts[first[edge]], counts[second[edge]]) > most:
             continue
@@ -45,22 +43,25 @@ def join_rows(first: Any, second: Any, counts: Any, most: int, ranks: Any, tops:
             tops[other] = one
         else:
             tops[one] = other
+
+
+@kernel
+def find_tops(tops: Any) -> None:
+    """Put the first in rank of each row's component into tops, i64[n]; see join_rows."""
     for row in range(tops.size):
         tops[row] = find(tops, row)
 
 
 @kernel
 def find_nearest(first: Any, second: Any, ranks: Any, nearest: Any) -> None:
-    """Fill nearest, i64[n], with the lowest rank among each row and its neighbours.
+    """Lower nearest, i64[n], to the lowest rank among the neighbours of a batch of edges.
 
     Args:
         first: see join_rows.
         second: see join_rows.
         ranks: i64[n], rank of each row.
-        nearest: i64[n], filled.
+        nearest: i64[n], the lowest rank so far, at first a row's own; updated.
     """
-    for row in range(nearest.size):
-        nearest[row] = ranks[row]
     for edge in range(first.size):
         one, other = first[edge], second[edge]
         nearest[one] = min(nearest[one], ranks[other])
@@ -92,10 +93,11 @@ def cover_components(
 
 @kernel
 def pass_down(first: Any, second: Any, counts: Any, tops: Any, lowest: Any) -> int:
-    """Pass the lowest rank down the edges from A to B where A has at least 2 B - 1 reads, once.
+    """Pass the lowest rank down a batch of edges from A to B, once for each.
 
-    Such an edge leads to fewer reads, but between rows of one read: these are joined first
-    (join_rows with `most` = 1) and taken as one. So all is done after some 32 calls at most.
+    A has at least 2 B - 1 reads. Such an edge leads to fewer reads, but between rows of one read:
+    these are joined first (join_rows with `most` = 1) and taken as one. So all is done after some
+    32 passes over all batches at most.
 
     Args:
         first: see join_rows.
