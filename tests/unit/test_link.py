@@ -1,6 +1,7 @@
 """link: the best parent of each family is that of the oracle, whatever buckets and memory."""
 
 import time
+import tracemalloc
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -18,8 +19,9 @@ from umimill import family_blocks, plan
 from umimill import link as stage
 from umimill.blockfile import BlockFile
 from umimill.errors import UmimillError
+from umimill.family_blocks import KEY_BYTES
 from umimill.layout import leaf_width
-from umimill.link import EDGE, Outputs, link
+from umimill.link import EDGE, LINK_BYTES, Outputs, link
 from umimill.metrics import Meter
 from umimill.tally import FAMILY
 
@@ -286,6 +288,40 @@ def test_memory_is_bounded(tmp_path: Path) -> None:
         assert meter.reads == case.table["reads"].sum()
         assert meter.written_bytes > EDGE.itemsize * case.table.size
     assert meter.umi_memory_bytes < 150 * case.table.size
+
+
+def test_one_block_is_in_memory_at_a_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each is larger than the one before, so that none fits where that was."""
+    monkeypatch.undo()
+    rng = np.random.default_rng(6)
+    sizes = (50_000, 60_000, 70_000, 80_000)
+    keys = [
+        base * 4**11 + np.sort(rng.choice(4**11, size, replace=False))
+        for base, size in enumerate(sizes)
+    ]
+    table, quality = table_of_keys(
+        np.concatenate(keys), np.full(sum(sizes), 2), np.zeros(sum(sizes), np.int64), 12
+    )
+    tables = fixture.write_tables(tmp_path, table, quality, (4,), 1)
+    few = slice(None, None, table.size // 1000)
+    model_path = tmp_path / "model"
+    fixture.write_model(tables.plan_path, table[few], quality[few], model_path)
+    outputs = Outputs(tmp_path / "edges", tmp_path / "queries")
+    link(tables.plan_path, tables.paths, 0, model_path, outputs, Meter("link", "L", 1000))
+    row_bytes = FAMILY.itemsize + 12 + KEY_BYTES + LINK_BYTES
+    peaks = []
+    for rows in (sizes[-1] // 3, sizes[-1]):
+        meter = Meter("link", "L", 1000)
+        paths, block_bytes = tables.paths, rows * row_bytes
+        tracemalloc.start()
+        try:
+            link(tables.plan_path, paths, 0, model_path, outputs, meter, block_bytes=block_bytes)
+            peaks.append(tracemalloc.get_traced_memory()[1])
+        finally:
+            tracemalloc.stop()
+    assert meter.counters["blocks"] == len(sizes)
+    # Those of the first run are a quarter of these.
+    assert peaks[1] - peaks[0] < 0.9 * sizes[-1] * row_bytes
 
 
 def test_no_families(tmp_path: Path, mixed: Case) -> None:

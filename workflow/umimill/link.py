@@ -230,6 +230,8 @@ def link(
         start = writer.append(np.empty(0, EDGE))
         for block in cut_blocks(file.table, plan.leaves, *files.bucket_leaves(bucket), limit):
             if room.rows < block.rows:
+                # The smaller one goes before the larger one comes.
+                room = _Room(0, file)
                 room = _Room(block.rows, file)
                 meter.umi_memory_bytes = max(meter.umi_memory_bytes, room.bytes)
             with meter.clock("decode"):
@@ -246,6 +248,8 @@ def link(
             meter.counters["families"] += block.rows
             meter.counters["linked"] += int(kernels.count_parents(best.edges))
             meter.counters["blocks"] += 1
+            # Else a block would stay in memory until all of the next one is there.
+            del table, ranking, best
         if meter.counters["families"] != file.table.rows:
             raise UmimillError(
                 f"{tables[bucket]}: has families of other buckets; delete results/tally, run again"

@@ -81,8 +81,9 @@ ANSWER = np.dtype(
 # Queries made at a time.
 RUN_QUERIES = 1 << 17
 READ_ASKS = 1 << 14
-# Of the filter, a family.
+# Of the filter, a family, at least.
 FILTER_BITS = 16
+FILTER_SHARES = 3
 
 Array = npt.NDArray[Any]
 
@@ -204,7 +205,8 @@ class Answerer:
         asks: link's lists of those that ask, by bucket.
         model: tables of the library.
         scratch: where what does not fit goes.
-        share_bytes: memory for the filter, for queries, and for answers, each.
+        share_bytes: memory for queries and for answers, each; FILTER_SHARES of it are the filter's,
+            which is there when no piece is.
         dense: whether most barcodes near another exist: then a filter has their payloads as well.
     """
 
@@ -262,7 +264,7 @@ class Answerer:
 
     def _spans(self) -> Iterator[tuple[int, int]]:
         """Yield runs of pieces whose keys a filter can hold."""
-        most = self._share_bytes * 8 // (FILTER_BITS * (1 + QUARTERS * self._dense))
+        most = self._filter_words() * 64 // FILTER_BITS
         sizes = (self._pieces.stops - self._pieces.starts).tolist()
         start = held = 0
         for piece, size in enumerate(sizes):
@@ -273,13 +275,18 @@ class Answerer:
         if held:
             yield start, len(sizes)
 
+    def _filter_words(self) -> int:
+        """Return how many words the filter of keys has at most, a power of two."""
+        words = FILTER_SHARES * self._share_bytes // (8 * (1 + QUARTERS * self._dense))
+        return 1 << max(1, words.bit_length() - 1)
+
     def _ask(self, first: int, stop: int) -> Shelf:
         """Return the queries for the families of pieces [first, stop), by piece."""
         pieces = self._pieces
         rows = int((pieces.stops - pieces.starts)[first:stop].sum())
         known = kernels.Known(
-            new_filter(rows, self._share_bytes),
-            new_filter(QUARTERS * rows, QUARTERS * self._share_bytes)
+            new_filter(rows, 8 * self._filter_words()),
+            new_filter(QUARTERS * rows, 8 * QUARTERS * self._filter_words())
             if self._dense
             else np.zeros(1, np.uint64),
         )

@@ -83,6 +83,7 @@ class Wanted(NamedTuple):
         seed: of the hashes of its sample and lengths.
         low: least key.
         high: greatest key.
+        reach: keys between them differ from the family's at this base or at one before it.
     """
 
     known: Any
@@ -92,6 +93,7 @@ class Wanted(NamedTuple):
     seed: Any
     low: Any
     high: Any
+    reach: Any
 
 
 @inline_kernel
@@ -321,6 +323,16 @@ def list_choices(asks: Any, number: int, model: EdgeModel, choices: Choices) -> 
 
 
 @inline_kernel
+def first_change(key: Any, other: Any) -> int:
+    """Return the first base at which two keys differ, 32 where they are equal."""
+    change = key ^ other
+    position = np.int64(0)
+    while position < 32 and change >> U(62 - 2 * position) == U(0):
+        position += 1
+    return position
+
+
+@inline_kernel
 def wanted_of(ask: Any, known: Known, shift: Any, quarter_shift: Any, span: Any) -> Wanted:
     """Return what an ask may ask for; see make_queries."""
     sample = U(ask["sample"])
@@ -335,7 +347,8 @@ def wanted_of(ask: Any, known: Known, shift: Any, quarter_shift: Any, span: Any)
         last = first | (~U(0) >> cell)
         if last < low or first > high:
             low, high = U(1), U(0)
-    return Wanted(known.keys, shift, known.quarters, quarter_shift, seed_of(ask), low, high)
+    reach = first_change(ask["key"], min(max(ask["key"], low), high))
+    return Wanted(known.keys, shift, known.quarters, quarter_shift, seed_of(ask), low, high, reach)
 
 
 @inline_kernel
@@ -405,7 +418,7 @@ def add_pairs(
         if places[place] >= 0:
             tried |= U(1) << U(places[place])
     for second in range(cell + 1, stop):
-        for first in range(cell, second):
+        for first in range(cell, min(second, wanted.reach + 1)):
             if (tried >> U(first)) & (tried >> U(second)) & U(1):
                 continue
             one, other = ask["quality"][first], ask["quality"][second]
