@@ -24,17 +24,22 @@ from umimill.blockfile import BlockFile
 from umimill.jit import kernel
 from umimill.kernels import answers as answers_kernels
 from umimill.kernels import queries as kernels
-from umimill.kernels.known import mark_keys, mark_quarters
+from umimill.kernels.known import REGIONS, has_bits, hash_key, seed_of
 from umimill.kernels.score import EdgeModel, score_independent, score_payload
 from umimill.link import EDGE, Outputs, link
 from umimill.metrics import Meter
 from umimill.queries import ANSWER, ASK, QUERY, apply_answers, best_answers
 from umimill.settle import Rule, Sources, settle
+from umimill.tally import FAMILY
 
 FINE = 1 << 20
 # Half-Phreds: unsure, less so, at the edge, sure.
 LEVELS = (4, 22, 30, 34, 74)
 NO_QUARTERS = np.zeros(1, np.uint64)
+# A filter that lets all pass.
+EVERY_KEY = kernels.Known(
+    np.full(REGIONS, 2**64 - 1, np.uint64), NO_QUARTERS, np.arange(REGIONS + 1)
+)
 EVERYTHING = np.array([[0, 0], [2**64 - 1, 2**64 - 1]], np.uint64)
 
 
@@ -202,8 +207,7 @@ def all_queries(folder: Path, world: World, edges: Any, known: Any, span: Any = 
         assert half < world.table.size
         writer.finish(0)
     span = EVERYTHING if span is None else span
-    filters = known if isinstance(known, kernels.Known) else kernels.Known(known, NO_QUARTERS)
-    found = queries.expand_asks(folder / "asks", world.model, filters, span)
+    found = queries.expand_asks(folder / "asks", world.model, known, span)
     return np.concatenate([np.empty(0, QUERY), *(some.copy() for some in found)])
 
 
@@ -214,7 +218,6 @@ def test_each_barcode_is_asked_for_once(
     if small:
         monkeypatch.setattr(queries, "RUN_QUERIES", 1)
         monkeypatch.setattr(queries, "READ_ASKS", 3)
-    everything = np.full(2, 2**64 - 1, np.uint64)
     asking = counted = 0
     for seed in range(6):
         rng = random.Random(seed)
@@ -222,7 +225,7 @@ def test_each_barcode_is_asked_for_once(
         edges = misread_edges(world.table.size)
         certain = {row for row in range(world.table.size) if rng.random() < 0.1}
         edges["score"][list(certain)] = kernels.CERTAIN
-        found = all_queries(tmp_path, world, edges, everything)
+        found = all_queries(tmp_path, world, edges, EVERY_KEY)
         expected: Counter[tuple[int, int, int]] = Counter()
         for row in range(world.table.size):
             barcodes = {} if row in certain else world.asked(row)
@@ -250,18 +253,17 @@ def test_each_barcode_is_asked_for_once(
 
 
 def test_what_is_asked_for_lies_in_the_span(tmp_path: Path) -> None:
-    everything = np.full(2, 2**64 - 1, np.uint64)
     for seed in range(4):
         world, _ = world_of(tmp_path / str(seed), random_families(random.Random(seed), 25), 1)
         edges = misread_edges(world.table.size)
-        found = all_queries(tmp_path, world, edges, everything)
+        found = all_queries(tmp_path, world, edges, EVERY_KEY)
         cuts = sorted(zip(found["sample"].tolist(), found["key"].tolist(), strict=True))[::97]
         cuts = [cut for cut in cuts if cut > (0, 0)]
         parts = []
         for first, behind in pairwise([(0, 0), *cuts, (2**64 - 1, 2**64 - 1)]):
             last = (behind[0], behind[1] - 1) if behind[1] else (behind[0] - 1, 2**64 - 1)
             span = np.array([first, last], np.uint64)
-            some = all_queries(tmp_path, world, edges, everything, span)
+            some = all_queries(tmp_path, world, edges, EVERY_KEY, span)
             keys = list(zip(some["sample"].tolist(), some["key"].tolist(), strict=True))
             assert all(first <= key <= last for key in keys)
             parts.append(some)
@@ -274,10 +276,11 @@ def test_the_filter_lets_all_keys_pass_and_few_others(tmp_path: Path) -> None:
     rng = random.Random(1)
     world, _ = world_of(tmp_path, random_families(rng, 200), 1)
     edges = misread_edges(world.table.size)
-    known = queries.new_filter(world.table.size, 1 << 20)
-    mark_keys(world.table, known)
-    assert 8 * known.nbytes >= 8 * world.table.size
-    every = all_queries(tmp_path, world, edges, np.full(2, 2**64 - 1, np.uint64))
+    half = world.table.size // 2
+    known = queries.make_known(lambda: [world.table[:half], world.table[half:]], dense=False)
+    regions = np.unique(world.table["key"] >> np.uint64(64 - 12)).size
+    assert 0 <= known.keys.size - world.table.size / 4 < regions
+    every = all_queries(tmp_path, world, edges, EVERY_KEY)
     some = all_queries(tmp_path, world, edges, known)
     names = ["sample", "key", "umi_length", "cell_length"]
     keys = {tuple(row) for row in world.table[names].tolist()}
@@ -286,8 +289,33 @@ def test_the_filter_lets_all_keys_pass_and_few_others(tmp_path: Path) -> None:
     assert len(wanted & keys) > 20
     assert wanted & keys <= passing
     assert len(passing - keys) < 0.02 * len(wanted - keys)
-    assert queries.new_filter(0, 1).size == 2
-    assert queries.new_filter(1000, 999).nbytes == 512
+
+
+def test_few_of_the_keys_that_are_not_there_pass() -> None:
+    """However uneven keys are: here a half of them begins with the same bases."""
+    rng = np.random.default_rng(1)
+    table = np.zeros(40_000, FAMILY)
+    keys = rng.integers(0, 2**62, 2 * table.size, np.uint64) << np.uint64(2)
+    keys[: keys.size // 2] >>= np.uint64(20)
+    rng.shuffle(keys)
+    table["key"] = keys[: table.size]
+    known = queries.make_known(lambda: [table], dense=False)
+    assert known.keys.nbytes < 3 * table.size
+    others = np.zeros(table.size, FAMILY)
+    others["key"] = keys[table.size :]
+    passing = [has_key(family, known) for some in (table, others) for family in some[:4000]]
+    assert all(passing[:4000])
+    assert sum(passing[4000:]) < 4000 / 200
+
+
+@kernel
+def bits_of(table: Any, starts: Any, known: Any) -> bool:
+    word = hash_key(table[0]["key"], seed_of(table[0]))
+    return has_bits(table[0]["key"], word, starts, 1, known)
+
+
+def has_key(family: Any, known: kernels.Known) -> bool:
+    return bool(bits_of(np.array([family], FAMILY), known.starts, known.keys))
 
 
 def run(folder: Path, tables: Any, room: int | None) -> tuple[Any, Any]:
@@ -449,12 +477,9 @@ def test_the_filter_of_payloads_lets_all_pass_that_may_agree(tmp_path: Path) -> 
     unlike = world.model._replace(clonal=np.full_like(world.model.clonal, -30_000))
     world = replace(world, model=unlike)
     edges = misread_edges(world.table.size)
-    keys = queries.new_filter(world.table.size, 1 << 20)
-    quarters = queries.new_filter(4 * world.table.size, 1 << 20)
-    mark_keys(world.table, keys)
-    mark_quarters(world.table, quarters)
-    every = all_queries(tmp_path, world, edges, keys)
-    some = all_queries(tmp_path, world, edges, kernels.Known(keys, quarters))
+    known = queries.make_known(lambda: [world.table], dense=True)
+    every = all_queries(tmp_path, world, edges, known._replace(quarters=NO_QUARTERS))
+    some = all_queries(tmp_path, world, edges, known)
     names = ["row", "key", "sample"]
     passing = {tuple(one) for one in some[names].tolist()}
     dropped = agreeing = 0
@@ -552,7 +577,7 @@ def test_the_cell_part_is_never_asked_for(tmp_path: Path) -> None:
     one = Family(0, "ACGT", "ACGTA", 1, "A" * 32, (4,) * 9)
     other = Family(1, "", "A" * 8, 1, "A" * 32, (74,) * 8)
     world, _ = world_of(tmp_path, in_order([one, other]), 1)
-    found = all_queries(tmp_path, world, misread_edges(2), np.full(2, 2**64 - 1, np.uint64))
+    found = all_queries(tmp_path, world, misread_edges(2), EVERY_KEY)
     found = found[found["sample"] == 0]
     assert found.size == 4**5 - 1 - 15
     cell = np.uint64(oracle.key_of("ACGT") >> 56)

@@ -116,7 +116,7 @@ def test_same_bytes(
     # Families are linked to those of other blocks and buckets, and asked of them.
     apart = knobs.buckets > 1 or knobs.block_bytes is not None
     assert (run.total("link", "sibling_pairs") > 50) == apart
-    assert run.total("settle", "queries") > 1000
+    assert run.total("settle", "queries") > 200
     assert run.total("settle", "answers") > 50
     assert (run.total("settle", "umi_spill_bytes") > 0) == (knobs.table_bytes == 1)
     # Rows are moved, into other buckets too.

@@ -9,7 +9,8 @@ has more families than a filter has room for, this is done for a part of them at
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -19,7 +20,13 @@ import numpy.typing as npt
 from umimill.blockfile import ArrayReader, BlockFile, BlockWriter
 from umimill.kernels import queries as kernels
 from umimill.kernels.answers import answer_queries
-from umimill.kernels.known import QUARTERS, mark_keys, mark_quarters
+from umimill.kernels.known import (
+    QUARTERS,
+    REGIONS,
+    count_regions,
+    mark_keys,
+    mark_quarters,
+)
 from umimill.kernels.score import EdgeModel
 from umimill.partition import sorted_order
 from umimill.pieces import Pieces
@@ -84,6 +91,7 @@ READ_ASKS = 1 << 14
 # Of the filter, a family, at least.
 FILTER_BITS = 16
 FILTER_SHARES = 3
+MOST_KEY = np.uint64(2**64 - 1)
 
 Array = npt.NDArray[Any]
 
@@ -141,20 +149,28 @@ class AskWriter:
         return self._count
 
 
-def new_filter(families: int, most_bytes: int) -> npt.NDArray[np.uint64]:
-    """Return an empty filter for the keys of so many families.
+def make_known(parts: Callable[[], Iterable[Array]], *, dense: bool) -> kernels.Known:
+    """Return the filters of some families.
 
-    Four bits of 16 to 32 a key: of keys that are not there, it lets one in 400 to 5,000 pass. Of
-    any size it gives the same answers.
+    Four bits of 16 a key: of keys that are not there, one in 400 passes.
 
     Args:
-        families: keys, at most.
-        most_bytes: limit of its size.
+        parts: gives the families, FAMILY[*] part by part, from the first on when it is called.
+        dense: whether to have their payloads too.
     """
-    words = max(2, 1 << (families * FILTER_BITS // 64).bit_length())
-    while words > 2 and 8 * words > most_bytes:
-        words //= 2
-    return np.zeros(words, np.uint64)
+    counts = np.zeros(REGIONS, np.int64)
+    for families in parts():
+        count_regions(families, counts)
+    starts = np.append(0, np.cumsum(-(-counts * FILTER_BITS // 64)))
+    words = int(starts[-1])
+    known = kernels.Known(
+        np.zeros(words, np.uint64), np.zeros(QUARTERS * words if dense else 1, np.uint64), starts
+    )
+    for families in parts():
+        mark_keys(families, starts, known.keys)
+        if dense:
+            mark_quarters(families, starts, known.quarters)
+    return known
 
 
 def expand_asks(
@@ -194,6 +210,11 @@ class HeldPiece(NamedTuple):
     piece: int
     families: Array
     quality: Array
+
+
+def before(sample: int, key: int) -> tuple[int, int]:
+    """Return the last (sample, key) before one."""
+    return (sample, key - 1) if key else (sample - 1, int(MOST_KEY))
 
 
 class Answerer:
@@ -264,7 +285,8 @@ class Answerer:
 
     def _spans(self) -> Iterator[tuple[int, int]]:
         """Yield runs of pieces whose keys a filter can hold."""
-        most = self._filter_words() * 64 // FILTER_BITS
+        room = FILTER_SHARES * self._share_bytes
+        most = room * 8 // (FILTER_BITS * (1 + QUARTERS * self._dense))
         sizes = (self._pieces.stops - self._pieces.starts).tolist()
         start = held = 0
         for piece, size in enumerate(sizes):
@@ -275,33 +297,23 @@ class Answerer:
         if held:
             yield start, len(sizes)
 
-    def _filter_words(self) -> int:
-        """Return how many words the filter of keys has at most, a power of two."""
-        words = FILTER_SHARES * self._share_bytes // (8 * (1 + QUARTERS * self._dense))
-        return 1 << max(1, words.bit_length() - 1)
+    def _families(self, first: int, stop: int) -> Iterator[Array]:
+        """Yield the families of pieces [first, stop)."""
+        for piece in range(first, stop):
+            with BlockFile(self._tables[self._pieces.buckets[piece]]) as file:
+                for start, end in self._pieces.row_ranges(piece, READ_ROWS):
+                    yield file.read("families", start, end)
 
     def _ask(self, first: int, stop: int) -> Shelf:
         """Return the queries for the families of pieces [first, stop), by piece."""
         pieces = self._pieces
-        rows = int((pieces.stops - pieces.starts)[first:stop].sum())
-        known = kernels.Known(
-            new_filter(rows, 8 * self._filter_words()),
-            new_filter(QUARTERS * rows, 8 * QUARTERS * self._filter_words())
-            if self._dense
-            else np.zeros(1, np.uint64),
-        )
-        held = known.keys.nbytes + known.quarters.nbytes
+        known = make_known(partial(self._families, first, stop), dense=self._dense)
+        held = sum(array.nbytes for array in known)
         self._scratch.hold(held)
-        span = np.array([[0, 0], [0, 0]], np.uint64)
+        span = np.full((2, 2), MOST_KEY)
         span[0] = pieces.samples[first], pieces.keys[first]
-        for piece in range(first, stop):
-            with BlockFile(self._tables[pieces.buckets[piece]]) as file:
-                for start, end in pieces.row_ranges(piece, READ_ROWS):
-                    families = file.read("families", start, end)
-                    mark_keys(families, known.keys)
-                    if self._dense:
-                        mark_quarters(families, known.quarters)
-                    span[1] = families[-1]["sample"], families[-1]["key"]
+        if stop < pieces.count:
+            span[1] = before(int(pieces.samples[stop]), int(pieces.keys[stop]))
         queries = self._scratch.shelf(QUERY, self._share_bytes)
         for bucket in range(pieces.bounds.size - 1):
             for some in self.expand(bucket, known, span):

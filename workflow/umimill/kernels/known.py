@@ -20,6 +20,10 @@ HASH_MULTIPLIER = U(0xD6E8FEB86659FD93)
 BITS_MULTIPLIER = U(0x9E3779B97F4A7C15)
 QUARTERS = 4
 WHOLE = 0xFFFFFFFF
+# Of a filter, by the first bases of keys.
+REGION_BASES = 6
+REGIONS = 4**REGION_BASES
+REGION_SHIFT = U(64 - 2 * REGION_BASES)
 
 
 @inline_kernel
@@ -48,14 +52,40 @@ def filter_bits(word: Any) -> Any:
     )
 
 
+@kernel
+def count_regions(families: Any, counts: Any) -> None:
+    """Add the families of each region, by its first bases, to counts, i64[REGIONS]."""
+    for row in range(families.size):
+        counts[families[row]["key"] >> REGION_SHIFT] += 1
+
+
 @inline_kernel
-def word_shift(words: int) -> Any:
-    """Return by how much to shift a hash to get a word of a filter of so many, at least 2."""
-    shift = U(64)
-    while words > 1:
-        words >>= 1
-        shift -= U(1)
-    return shift
+def find_word(key: Any, word: Any, starts: Any, copies: int) -> int:
+    """Return the word of a filter that has the bits of a key, -1 where its region has no family.
+
+    Keys with the same first bases share a region: barcodes that one family asks for are mostly in
+    one, and families come in the order of keys, so that what is looked at stays in the cache.
+
+    Args:
+        key: the key.
+        word: hash that is looked for.
+        starts: i64[REGIONS + 1], first word of each region in a filter of one entry a key.
+        copies: entries a key.
+    """
+    region = key >> REGION_SHIFT
+    first = starts[region] * copies
+    size = starts[region + U(1)] * copies - first
+    if size == 0:
+        return -1
+    return first + np.int64(((word >> U(32)) * U(size)) >> U(32))
+
+
+@inline_kernel
+def has_bits(key: Any, word: Any, starts: Any, copies: int, known: Any) -> bool:
+    """Return whether a filter has the bits of a key; see find_word."""
+    place = find_word(key, word, starts, copies)
+    bits = filter_bits(word)
+    return place >= 0 and known[place] & bits == bits
 
 
 @inline_kernel
@@ -80,49 +110,51 @@ def hash_quarter(word: Any, draft: Any, quarter: int) -> Any:
 
 
 @kernel
-def mark_quarters(families: Any, quarters: Any) -> None:
+def mark_quarters(families: Any, starts: Any, quarters: Any) -> None:
     """Add the quarters of families' drafts to a filter.
 
     Args:
         families: FAMILY[n].
-        quarters: u64[a power of two, >= 2]; four bits of a word for each quarter are set.
+        starts: see find_word.
+        quarters: u64[QUARTERS * starts[-1]]; four bits of a word for each quarter are set.
     """
-    shift = word_shift(quarters.size)
     for row in range(families.size):
         key = hash_key(families[row]["key"], seed_of(families[row]))
         whole = families[row]["mask"] == WHOLE
         for quarter in range(0 if whole else QUARTERS, QUARTERS if whole else QUARTERS + 1):
             word = hash_quarter(key, families[row]["draft"], quarter)
-            quarters[word >> shift] |= filter_bits(word)
+            place = find_word(families[row]["key"], word, starts, QUARTERS)
+            quarters[place] |= filter_bits(word)
 
 
 @inline_kernel
-def has_quarter(word: Any, ask: Any, quarters: Any, shift: Any) -> bool:
+def has_quarter(key: Any, word: Any, ask: Any, starts: Any, quarters: Any) -> bool:
     """Return whether a key may have a family whose draft may agree with an ask's.
 
     Args:
-        word: hash of the key.
+        key: the key.
+        word: its hash.
         ask: ASK, its draft whole.
+        starts: see find_word.
         quarters: see mark_quarters.
-        shift: word_shift of it.
     """
     for quarter in range(QUARTERS + 1):
         found = hash_quarter(word, ask["draft"], quarter)
-        bits = filter_bits(found)
-        if quarters[found >> shift] & bits == bits:
+        if has_bits(key, found, starts, QUARTERS, quarters):
             return True
     return False
 
 
 @kernel
-def mark_keys(families: Any, known: Any) -> None:
+def mark_keys(families: Any, starts: Any, known: Any) -> None:
     """Add the keys of families to a filter.
 
     Args:
         families: FAMILY[n].
-        known: u64[a power of two, >= 2]; four bits of one word a key are set.
+        starts: see find_word.
+        known: u64[starts[-1]]; four bits of one word a key are set.
     """
-    shift = word_shift(known.size)
     for row in range(families.size):
-        word = hash_key(families[row]["key"], seed_of(families[row]))
-        known[word >> shift] |= filter_bits(word)
+        key = families[row]["key"]
+        word = hash_key(key, seed_of(families[row]))
+        known[find_word(key, word, starts, 1)] |= filter_bits(word)

@@ -28,7 +28,7 @@ from umimill.kernels.drafts import (
     mask_to_lanes,
 )
 from umimill.kernels.families import compare
-from umimill.kernels.known import filter_bits, hash_key, word_shift
+from umimill.kernels.known import has_bits, hash_key
 from umimill.kernels.queries import Known, wanted_of
 from umimill.kernels.rows import SHIFT_MINUS, SHIFT_PLUS
 from umimill.kernels.score import (
@@ -210,7 +210,6 @@ def ask_for_partials(
         (which to go on with, n at the end; queries).
     """
     count = 0
-    shift_word = word_shift(known.keys.size)
     for number in range(start, partials.size):
         if count + MOST_CANDIDATES > queries.size:
             return number, count
@@ -229,12 +228,11 @@ def ask_for_partials(
             query["umi_length"] = np.int64(entry["umi_length"]) - shift
             query["cell_length"] = entry["cell_length"]
             query["sample"] = entry["sample"]
-            wanted = wanted_of(query, known, shift_word, shift_word, span)
+            wanted = wanted_of(query, known, span)
             word = hash_key(keys[choice], wanted.seed)
-            bits = filter_bits(word)
             if keys[choice] < wanted.low or keys[choice] > wanted.high:
                 continue
-            if wanted.known[word >> wanted.shift] & bits != bits:
+            if not has_bits(keys[choice], word, known.starts, 1, known.keys):
                 continue
             query["child_key"] = entry["key"]
             query["draft"] = entry["draft"]

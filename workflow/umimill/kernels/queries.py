@@ -9,11 +9,10 @@ import numpy as np
 from umimill.jit import inline_kernel, kernel
 from umimill.kernels.known import (
     WHOLE,
-    filter_bits,
+    has_bits,
     has_quarter,
     hash_key,
     seed_of,
-    word_shift,
 )
 from umimill.kernels.score import (
     FINE_BITS,
@@ -66,20 +65,19 @@ class Known(NamedTuple):
     Attributes:
         keys: u64[*], of all keys.
         quarters: u64[*], of keys with quarters of drafts; one word where there is none.
+        starts: i64[REGIONS + 1], where regions begin in them.
     """
 
     keys: Any
     quarters: Any
+    starts: Any
 
 
 class Wanted(NamedTuple):
     """What the barcodes that one family asks for must be.
 
     Attributes:
-        known: u64[*], filter of keys.
-        shift: of a hash, to get a word of it.
-        quarters: u64[*], filter of keys with quarters of drafts; one word where there is none.
-        quarter_shift: of a hash, to get a word of it.
+        known: filters.
         seed: of the hashes of its sample and lengths.
         low: least key.
         high: greatest key.
@@ -87,9 +85,6 @@ class Wanted(NamedTuple):
     """
 
     known: Any
-    shift: Any
-    quarters: Any
-    quarter_shift: Any
     seed: Any
     low: Any
     high: Any
@@ -333,7 +328,7 @@ def first_change(key: Any, other: Any) -> int:
 
 
 @inline_kernel
-def wanted_of(ask: Any, known: Known, shift: Any, quarter_shift: Any, span: Any) -> Wanted:
+def wanted_of(ask: Any, known: Known, span: Any) -> Wanted:
     """Return what an ask may ask for; see make_queries."""
     sample = U(ask["sample"])
     low = span[0, 1] if sample == span[0, 0] else U(0)
@@ -348,7 +343,7 @@ def wanted_of(ask: Any, known: Known, shift: Any, quarter_shift: Any, span: Any)
         if last < low or first > high:
             low, high = U(1), U(0)
     reach = first_change(ask["key"], min(max(ask["key"], low), high))
-    return Wanted(known.keys, shift, known.quarters, quarter_shift, seed_of(ask), low, high, reach)
+    return Wanted(known, seed_of(ask), low, high, reach)
 
 
 @inline_kernel
@@ -357,14 +352,14 @@ def put_query(ask: Any, key: Any, total: int, wanted: Wanted, queries: Any, coun
     if key < wanted.low or key > wanted.high:
         return count
     word = hash_key(key, wanted.seed)
-    bits = filter_bits(word)
-    if wanted.known[word >> wanted.shift] & bits != bits:
+    known = wanted.known
+    if not has_bits(key, word, known.starts, 1, known.keys):
         return count
     if (
-        wanted.quarters.size > 1
+        known.quarters.size > 1
         and ask["mask"] == WHOLE
         and needs_payload(total, np.int64(ask["independent"]))
-        and not has_quarter(word, ask, wanted.quarters, wanted.quarter_shift)
+        and not has_quarter(key, word, ask, known.starts, known.quarters)
     ):
         return count
     if count == queries.size:
@@ -457,11 +452,9 @@ def make_queries(
         (ask to go on with, n at the end; queries).
     """
     count = 0
-    shift = word_shift(known.keys.size)
-    quarter_shift = word_shift(known.quarters.size)
     for number in range(start, asks.size):
         ask = asks[number]
-        wanted = wanted_of(ask, known, shift, quarter_shift, span)
+        wanted = wanted_of(ask, known, span)
         if wanted.low > wanted.high:
             continue
         first = count
