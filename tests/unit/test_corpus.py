@@ -1,11 +1,7 @@
 """The benchmark corpora are what they say, in small."""
 
 import gzip
-import importlib.util
-import os
 import re
-import subprocess
-import sys
 from collections import Counter
 from itertools import pairwise
 from pathlib import Path
@@ -14,20 +10,12 @@ from types import ModuleType
 import numpy as np
 import pytest
 
-ROOT = Path(__file__).resolve().parents[2]
-BESIDE_PYTHON = Path(sys.executable).parent
+from benchmark_run import BESIDE_PYTHON, load_benchmark, run_benchmark
 
 
 @pytest.fixture(scope="module")
 def corpus() -> ModuleType:
-    path = ROOT / "tests" / "benchmark" / "corpus.py"
-    spec = importlib.util.spec_from_file_location("corpus", path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module
-    spec.loader.exec_module(module)
-    return module
+    return load_benchmark("corpus")
 
 
 @pytest.mark.parametrize("kind", ["const", "q4", "q40", "shallow", "deep"])
@@ -65,21 +53,6 @@ def test_corpus_refuses_what_it_cannot_make(corpus: ModuleType, tmp_path: Path) 
 
 
 # -- the commands of the benchmarks, as their docstrings give them ---------------------------------
-
-
-def run_benchmark(name: str, *arguments: str, folder: Path) -> str:
-    """Run a benchmark by the command of its docstring, with other arguments."""
-    script = f"tests/benchmark/{name}.py"
-    (line,) = re.findall(r"^ {4}(PYTHONPATH=.*)$", (ROOT / script).read_text(), re.MULTILINE)
-    assert line.split()[:3] == ["PYTHONPATH=workflow", "python", script]
-    path = f"{BESIDE_PYTHON}{os.pathsep}{os.environ['PATH']}"
-    run = subprocess.run(
-        [sys.executable, script, *arguments], cwd=ROOT, capture_output=True, text=True,
-        env={**os.environ, "PYTHONPATH": "workflow", "TMPDIR": str(folder), "PATH": path},
-        check=False,
-    )  # fmt: skip
-    assert run.returncode == 0, run.stderr
-    return run.stdout
 
 
 def test_command_of_the_corpora(tmp_path: Path) -> None:
