@@ -167,7 +167,7 @@ def test_padding_is_taken(tmp_path: Path) -> None:
         assert len(read_records([path])) == 2 * RECORDS
 
 
-@pytest.mark.parametrize("rest", [b"\x1f", b"\x1f\x8b", gzip.compress(TEXT)[:-9]])
+@pytest.mark.parametrize("rest", [b"\x1f", b"\x1f\x8b", gzip.compress(TEXT, mtime=0)[:-9]])
 @pytest.mark.parametrize("padding", [0, 700])
 def test_a_member_that_was_begun_is_cut_short(tmp_path: Path, rest: bytes, padding: int) -> None:
     path = tmp_path / "reads.fq.gz"
