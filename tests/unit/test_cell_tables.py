@@ -71,3 +71,5 @@ def test_report_shows_the_cells(run: Run, tmp_path: Path) -> None:
     table = pq.read_table(run.outputs["samples/S1/S1.cells.parquet"]).num_rows
     assert f"Of {table:,} cell barcodes," in page
     assert "How many molecules has a cell barcode?" in page
+    # The other sample has none: no panel is left out for it.
+    assert "samples of most molecules" not in page

@@ -107,7 +107,7 @@ def cells(samples: Sequence[SampleCells]) -> Figure:
     shown = cell_report.shown_samples(samples)
     title = "How many molecules has a cell barcode?"
     caption = "Molecules of a sample's cell barcodes, the largest first, both axes in logarithms. "
-    if len(shown) < len(samples):
+    if len(shown) < sum(bool(one.curve) for one in samples):
         caption += f"The {count(len(shown))} samples of most molecules; the table has all. "
     return drawn(
         title,

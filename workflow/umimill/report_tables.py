@@ -160,10 +160,10 @@ def number_columns(words: int, columns: Sequence[str]) -> tuple[bool, ...]:
 
 
 def _lines(found: Sequence[Mapping[str, Mapping[str, int]]], stage: str) -> list[str]:
-    """Lines of one stage in any library: losses in the order they are looked for, then the rest."""
+    """Lines of one stage in any library: what was lost, as it is looked for, then what goes on."""
     seen = dict.fromkeys(line for sums in found for line in sums[stage])
     losses = summary.LOSSES if stage == "checkout" else ()
-    order = (*losses, "assigned", *summary.FATES)
+    order = (*losses, "partial", "unplaced", "assigned", *summary.FATES)
     return [line for line in order if line in seen] + [line for line in seen if line not in order]
 
 
