@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import math
 import os
 import subprocess
@@ -9,6 +10,7 @@ import sys
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
+from statistics import fmean
 
 import numpy as np
 import pytest
@@ -271,6 +273,20 @@ def test_page_names_who_is_better() -> None:
     assert len(widths) == 1
     assert page.count("\n## ") == 3
     assert "No tool says one." in page
+
+
+def test_the_page_in_the_documentation_is_that_of_the_scores() -> None:
+    text = (CLONE / "tests/accuracy/scores.tsv").read_text()
+    rows = csv.DictReader(text.splitlines(), delimiter="\t")
+    scores: dict[str, list[float]] = {}
+    for row in rows:
+        if row["tool"] == "umimill":
+            scores.setdefault(row["case"], []).append(float(row["ari"]))
+    page = (CLONE / "docs/accuracy.md").read_text().split("\n## ")[0]
+    table = [line.split(" | ") for line in page.splitlines() if line.startswith("| ")][1:]
+    shown = {name[2:]: (int(seeds), ari.strip("*")) for name, seeds, _, ari, *_ in table}
+    assert shown == {case: (len(own), f"{fmean(own):.4f}") for case, own in scores.items()}
+    assert list(shown) == list(CASES)
 
 
 def test_error_rates_are_told_over_those_simulated() -> None:
