@@ -12,7 +12,8 @@ import pytest
 
 import sameness_fixture
 from pipeline import Run, run_pipeline
-from umimill import tables
+from umimill import index, tables
+from umimill.checkout import LIBRARY_LINES, SAMPLE_LINES, UNPLACED
 from umimill.family_tables import FAMILIES
 from umimill.lineage import TABLE as LINEAGE
 from umimill.refine_tables import (
@@ -59,6 +60,21 @@ def documented(section: str) -> list[str]:
 @pytest.mark.parametrize("name", SCHEMAS)
 def test_the_manual_has_every_column(name: str) -> None:
     assert documented(name) == list(SCHEMAS[name])
+
+
+def test_the_manual_has_every_ledger_line() -> None:
+    manual = (ROOT / "config/README.md").read_text(encoding="utf-8")
+    text = re.split(r"\n##+ ", manual.partition("\n### ledger.tsv\n")[2])[0]
+    explained = re.findall(r"^\| (\w+) \| `(\w+)` \|", text, re.MULTILINE)
+    stages = {
+        "checkout": (*LIBRARY_LINES, *SAMPLE_LINES, UNPLACED),
+        "place": index.PLACE_LINES,
+        "tally": index.TALLY_LINES,
+        "settle": index.SETTLE_LINES,
+        "assemble": index.ASSEMBLE_LINES,
+    }
+    lines = [(stage, line) for stage, names in stages.items() for line in names]
+    assert sorted(explained) == sorted(lines)
 
 
 @pytest.fixture(scope="module")
