@@ -141,11 +141,11 @@ def compatible(first: str, second: str) -> bool:
 
 def census(
     families: Sequence[Family], widths: Sequence[int]
-) -> tuple[list[list[list[int]]], list[list[int]]]:
-    """Count pairs by sample and position, all and compatible; and by the smaller's reads."""
+) -> tuple[list[list[list[int]]], list[list[list[int]]]]:
+    """Count pairs by sample and position, all and compatible; and by the reads of both."""
     keys = keys_of(families)
     counts = [[[0, 0] for _ in range(32)] for _ in widths]
-    sizes = [[0] * 64 for _ in widths]
+    sizes = [[[0] * 64 for _ in range(32)] for _ in widths]
     for key, other, position in neighbour_keys(families):
         sample = key[0]
         if key > other or position < widths[sample]:
@@ -156,6 +156,6 @@ def census(
                 if compatible(families[one].draft, families[two].draft):
                     counts[sample][position][1] += 1
                     small, large = sorted((families[one].reads, families[two].reads))
-                    if large >= 2 * small:
-                        sizes[sample][min(small, 63)] += 1
+                    if large >= 2 * small or large == 1:
+                        sizes[sample][len(f"{large:b}") - 1][min(small, 63)] += 1
     return counts, sizes

@@ -13,7 +13,8 @@ from functools import cache
 from oracle import key_of
 from oracle_drafts import splitmix64
 
-POLYMERASE = 1e-5 * 25 / 3
+# Errors of PCR, by base and cycle.
+POLYMERASE = 1e-5
 NEVER = -1e15
 
 
@@ -81,13 +82,19 @@ def log_sum(*terms: float) -> float:
     return most + math.log(sum(math.exp(max(term - most, -700)) for term in terms))
 
 
+def polymerase_errors(few: int, reads: int) -> float:
+    """Return how many PCR errors to one certain neighbour so many of a molecule's reads carry."""
+    return reads * POLYMERASE / 3 / math.log(2) / (few * (few - 1))
+
+
 def ln_error(facts: Facts, child: Family, parent: Family, position: int) -> float:
     """Return ln of the rate at which the parent has this child."""
     few, many = child.reads, parent.reads
+    growth = 0.0
     if few + many < len(facts.growth):
         # A molecule of few + many reads, of which `few` in one way are wrong.
-        ways = math.log(facts.growth[few + many]) - math.log(facts.growth[many])
-        ways += math.log(math.comb(few + many, few))
+        growth = math.log(facts.growth[few + many]) - math.log(facts.growth[many])
+        ways = growth + math.log(math.comb(few + many, few))
     else:
         ways = few * math.log(many) - math.lgamma(few + 1)
 
@@ -102,11 +109,8 @@ def ln_error(facts: Facts, child: Family, parent: Family, position: int) -> floa
     terms = [sequencing(child)]
     if few == many:
         terms.append(sequencing(parent))
-    if many >= 2 and few <= many:
-        fraction = few / (few + many)
-        density = fraction**-2 / ((many + 1) - 2) * many / (few + many) ** 2
-        # many / (few + many)^2 dfraction is one read.
-        terms.append(math.log(POLYMERASE) + math.log(density))
+    if 2 <= few <= many:
+        terms.append(growth + math.log(polymerase_errors(few, few + many)))
     return log_sum(*terms)
 
 

@@ -46,6 +46,8 @@ DRAW = np.dtype(
 )
 MOST_DRAWS = 2048
 BASES = 32
+# Of PCR.
+CYCLES = 25
 
 Array = npt.NDArray[Any]
 
@@ -68,7 +70,7 @@ class World:
         weights: how often A, C, G and T are in barcodes.
         cells: cells; 0 = there are none.
         cell_length: bases of the barcode that are the cell's.
-        polymerase: how often PCR makes one certain error in a molecule.
+        polymerase: errors of PCR by base and cycle; 0 = there are none.
         seed: seed.
     """
 
@@ -85,17 +87,17 @@ class World:
     weights: tuple[float, float, float, float] = (0.25, 0.25, 0.25, 0.25)
     cells: int = 0
     cell_length: int = 0
-    polymerase: float = 1e-5 * 25 / 3
+    polymerase: float = 1e-5
     seed: int = 1
 
     @property
     def error(self) -> float:
-        """Mean error of a barcode base."""
+        """Mean error of a barcode base, those of PCR among them."""
         listed = sum(
             share * phred_error(level)
             for level, share in zip(self.levels, self.shares, strict=True)
         )
-        return listed * self.scale + self.hidden
+        return listed * self.scale + self.hidden + CYCLES * self.polymerase
 
 
 @dataclass
@@ -161,16 +163,20 @@ def _pack(codes: Array) -> Array:
 def _amplify(true: Array, sizes: Array, world: World, draw: Any) -> Array:
     """Return the barcode of each read as the sequencer gets it: a part of a molecule's may be off.
 
-    The share of reads that carry an error of PCR has the density f^-2, from one read to half.
+    Errors of PCR that c of n reads carry are n * polymerase / ln 2 / (c (c - 1)), c >= 2; one read
+    has those of all cycles.
     """
     starts = np.cumsum(sizes) - sizes
     copies = np.repeat(true, sizes, axis=0)
-    hit = draw.random(sizes.size) < 3 * world.length * world.polymerase
-    for one in np.flatnonzero(hit & (sizes > 1)).tolist():
-        size, place = int(sizes[one]), int(draw.integers(world.length))
-        share = 1 / (size - draw.random() * (size - 2))
-        carriers = slice(int(starts[one]), int(starts[one]) + max(1, round(share * size)))
-        copies[carriers, place] = (true[one, place] + draw.integers(1, 4)) % 4
+    for every, single in ((CYCLES, True), (1 / np.log(2), False)):
+        events = draw.poisson(sizes * (world.length * world.polymerase * every))
+        for one in np.flatnonzero(events).tolist():
+            size, place = int(sizes[one]), int(draw.integers(world.length))
+            carriers = 1 if single else int(1 / draw.random()) + 1
+            if carriers <= size // 2 or single:
+                first = int(starts[one]) + int(draw.integers(size - carriers + 1))
+                base = (true[one, place] + draw.integers(1, 4)) % 4
+                copies[first : first + carriers, place] = base
     return copies
 
 
@@ -375,8 +381,10 @@ def sums(library: Library, rows: Array | None = None, sample: int = 0, samples: 
     reads = library.families["reads"].astype(np.int64)
     small = np.minimum(reads[first], reads[second])[alike]
     large = np.maximum(reads[first], reads[second])[alike]
-    pair_sizes = np.zeros((samples, 64), np.int64)
-    np.add.at(pair_sizes, (sample, np.minimum(small, 63)[large >= 2 * small]), 1)
+    pair_sizes = np.zeros((samples, 32, 64), np.int64)
+    counted = (large >= 2 * small) | (large == 1)
+    larger = np.log2(large[counted]).astype(np.int64)
+    np.add.at(pair_sizes, (sample, larger, np.minimum(small, 63)[counted]), 1)
     return {
         "sizes": np.stack([np.full(sizes.size, sample), sizes, counts], 1).astype(np.int64),
         "composition": composition,
@@ -386,6 +394,7 @@ def sums(library: Library, rows: Array | None = None, sample: int = 0, samples: 
         "pairs": pairs,
         "pair_sizes": pair_sizes,
         "minors": np.zeros((samples, 3), np.int64),
+        "minor_sizes": np.zeros((samples, 64), np.int64),
         "cells": np.array([_cells(families, cell)] * samples),
     }
 

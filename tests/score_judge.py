@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from score_fixture import (
+    CYCLES,
     Array,
     Library,
     World,
@@ -170,7 +171,8 @@ def run_oracle(library: Library, world: World) -> Outcome:
     table = np.array([phred_error(half / 2) * world.scale + world.hidden for half in range(256)])
     factorial = np.cumsum(np.log(np.maximum(1, np.arange(2 * reads.max() + 2))))
     total = np.minimum(few + many, counts.size - 1)
-    ways = share[total] - share[many] + factorial[few + many] - factorial[few] - factorial[many]
+    ratio = share[total] - share[many]
+    ways = ratio + factorial[few + many] - factorial[few] - factorial[many]
 
     def odds(rows: Array) -> Array:
         error = np.minimum(table[library.quality[rows, position]], 0.75)
@@ -179,8 +181,9 @@ def run_oracle(library: Library, world: World) -> Outcome:
     error = ways + np.where(
         few == many, np.logaddexp(odds(children), odds(parents)), odds(children)
     )
-    pcr = math.log(world.polymerase) + np.log(many / np.maximum(many - 1, 1)) - 2 * np.log(few)
-    error = np.where(many > 1, np.logaddexp(error, pcr), error)
+    several = np.maximum(few, 2)
+    pcr = np.where(few == 1, CYCLES, 1 / math.log(2) / (several * (several - 1)))
+    error = np.logaddexp(error, ratio + np.log(pcr * (few + many) * world.polymerase / 3))
     weights = np.log(np.array(world.weights))
     key = weights[base_codes(library)[children]].sum(1)
     independent = math.log(world.molecules) + key + share[few]

@@ -17,7 +17,7 @@ import score_fixture
 import score_judge
 from kernel_cases import cases
 from score_fixture import FAMILY, World
-from umimill import census, payloads
+from umimill import census, molecule_sizes, payloads
 from umimill.jit import kernel
 from umimill.kernels import drafts, score
 from umimill.kernels.families import hash_families
@@ -66,6 +66,11 @@ def ranks_above(
     return score.ranks_above(families, quality, row, others, other_quality, other)
 
 
+@kernel
+def ln_polymerase(log: Any, few: int, many: int) -> int:
+    return score.ln_polymerase(log, few, many)
+
+
 WHOLES = [1, 2, 3, 4095, 4096, 4097, 8191, 8192, 10_007, 123_456_789, 2**32 - 1, 2**33]
 
 
@@ -81,7 +86,7 @@ def test_factorial(value: int) -> None:
 
 
 def test_bins_of_sizes() -> None:
-    bounds = census.size_bounds().tolist()
+    bounds = molecule_sizes.size_bounds().tolist()
     assert len(bounds) == score.SIZE_BINS + 1
     assert bounds == sorted(bounds)
     for number, (low, high) in enumerate(itertools.pairwise(bounds)):
@@ -140,7 +145,7 @@ def models() -> tuple[tuple[oracle_score.Facts, EdgeModel], ...]:
                 one.errors.tolist(),
                 one.error,
                 one.sizes.tolist(),
-                census.size_bounds().tolist(),
+                molecule_sizes.size_bounds().tolist(),
                 one.growth.tolist(),
                 (errors / FINE).tolist(),
                 one.equal_payloads,
@@ -367,13 +372,32 @@ def test_a_payload_that_all_have_says_nothing() -> None:
 
 
 def test_many_reads_of_one_error_are_the_polymerase_s() -> None:
-    """c = 25 of 1,000 at 1e-5 * 25 / 3 is what is left where sequencing has e^-100 for it."""
-    wanted = math.log(oracle_score.POLYMERASE) + math.log(1000 / 999) - 2 * math.log(25)
+    """c = 25 of 1,025 by PCR is what is left where sequencing has e^-100 for it."""
+    wanted = math.log(1025 * 1e-5 / 3 / math.log(2) / (25 * 24))
     assert edge(25, 1000)[1] == pytest.approx(wanted * UNIT, abs=2)
 
 
-def test_a_parent_of_one_read_has_no_polymerase_error() -> None:
-    assert edge(1, 1, half=186)[1] < edge(1, 2, half=186)[1]
+@pytest.mark.parametrize(("few", "reads"), [(2, 20), (5, 40), (30, 1000), (500, 10_000)])
+def test_polymerase_is_that_of_doubling_copies(few: int, reads: int) -> None:
+    """2^t copies are made in cycle t, of which a read comes from each as likely as from another."""
+    wanted = found = 0.0
+    # Whole cycles make steps of a doubling.
+    for carried in range(few, 2 * few):
+        ways = math.lgamma(reads + 1) - math.lgamma(carried + 1) - math.lgamma(reads - carried + 1)
+        for share in (2.0**-cycle for cycle in range(1, 51)):
+            chance = ways + carried * math.log(share) + (reads - carried) * math.log1p(-share)
+            wanted += math.exp(chance) / share * 1e-5 / 3
+        ln_found = ln_polymerase(log_tables()[0], carried, reads - carried)
+        found += math.exp(ln_found / FINE)
+    assert found == pytest.approx(wanted, rel=0.1)
+
+
+def test_no_polymerase_error_is_in_most_copies() -> None:
+    assert ln_polymerase(log_tables()[0], 6, 5) == score.IMPOSSIBLE
+
+
+def test_errors_of_one_read_are_those_of_its_bases() -> None:
+    assert ln_polymerase(log_tables()[0], 1, 5) == score.IMPOSSIBLE
 
 
 # Rank

@@ -125,12 +125,20 @@ def test_many_families_of_a_key_and_many_reads(tmp_path: Path) -> None:
 
 
 def test_reads_of_pairs(tmp_path: Path) -> None:
-    """A pair counts by its smaller one where the larger has at least twice the reads."""
-    for small, large, expected in ((1, 1, None), (1, 2, 1), (5, 9, None), (70, 140, 63)):
+    """A pair counts where the larger one has at least twice the reads, or both have one."""
+    for small, large, expected in (
+        (1, 1, (0, 1)),
+        (1, 2, (1, 1)),
+        (2, 2, None),
+        (5, 9, None),
+        (3, 7, (2, 3)),
+        (70, 140, (7, 63)),
+        (1, 2**32 - 1, (31, 1)),
+    ):
         families = fixture.in_order([family("ACGTACGT", small), family("ACGTACGA", large)])
         counts, sizes = counted(tmp_path, families, (4,), 1, 10**6)
         assert counts[0][7] == [1, 1]
-        assert sizes[0] == [int(size == expected) for size in range(64)]
+        assert np.argwhere(sizes[0]).tolist() == ([list(expected)] if expected else [])
 
 
 def test_no_families(tmp_path: Path) -> None:
@@ -139,7 +147,7 @@ def test_no_families(tmp_path: Path) -> None:
     leaves = plan.Leaves((4, 3))
     counts, sizes = count_pairs(rows, leaves, 0, leaves.count, block_bytes=1)
     assert counts.shape == (2, 32, 2)
-    assert sizes.shape == (2, 64)
+    assert sizes.shape == (2, 32, 64)
     assert not counts.any()
     assert not sizes.any()
 

@@ -137,13 +137,14 @@ def test_minors_are_counted_beside_the_first_of_their_key() -> None:
     rng = random.Random(3)
     for _ in range(cases(30)):
         families, expected = [], [[0, 0, 0], [0, 0, 0]]
+        expected_sizes = np.zeros((2, 64), np.int64)
         for number in range(20):
             sample, umi = number % 2, "".join(rng.choices("ACGT", k=8))
             main = random_draft(rng)
-            key = [Family(sample, "", umi, rng.choice([1, 1, 9]), main, (70,) * 8)]
+            key = [Family(sample, "", umi, rng.choice([1, 1, 9, 200]), main, (70,) * 8)]
             for _ in range(rng.randrange(3)):
                 draft = main[:16] + random_draft(rng)[16:] if rng.random() < 0.5 else main[::-1]
-                key.append(Family(sample, "", umi, rng.choice([1, 1, 2]), draft, (70,) * 8))
+                key.append(Family(sample, "", umi, rng.choice([1, 1, 2, 5, 70]), draft, (70,) * 8))
             families += key
         held = in_order(families)
         for sample in (0, 1):
@@ -151,11 +152,16 @@ def test_minors_are_counted_beside_the_first_of_their_key() -> None:
                 first, *others = [one for one in held if (one.sample, one.umi) == (sample, umi)]
                 expected[sample][2] += first.reads
                 for one in others:
+                    shared = naive.share_an_end(first.draft, one.draft)
                     if one.reads == 1 < first.reads:
-                        expected[sample][not naive.share_an_end(first.draft, one.draft)] += 1
-        minors = np.zeros((2, 3), np.int64)
-        kernels.count_minors(table_of(held)[0], minors)
+                        expected[sample][not shared] += 1
+                    if shared and first.reads >= 2 * one.reads:
+                        expected_sizes[sample, min(one.reads, 63)] += 1
+        minors, sizes = np.zeros((2, 3), np.int64), np.zeros((2, 64), np.int64)
+        kernels.count_minors(table_of(held)[0], minors, sizes)
         assert minors.tolist() == expected
+        assert (sizes == expected_sizes).all()
+        assert sizes.any()
 
 
 # -- the rate --------------------------------------------------------------------------------------
@@ -234,7 +240,8 @@ def estimated(table: Any) -> tuple[Chimeras, EdgeModel, Any]:
             phreds=phreds,
             wrong=np.zeros(2, np.int64),
             pairs=np.zeros((32, 2), np.int64),
-            pair_sizes=np.zeros(64, np.int64),
+            pair_sizes=np.zeros((32, 64), np.int64),
+            minor_sizes=sums._minor_sizes[0],
             cells=np.zeros(3, np.int64),
             drafts=payloads.pair_draws(draws, errors),
         )
@@ -285,7 +292,7 @@ def test_random_payloads_on_shared_barcodes_are_no_chimeras(length: int) -> None
 @pytest.mark.parametrize("primer", [0, 24])
 @pytest.mark.parametrize("rate", [0.0, 0.005, 0.02])
 def test_crowded_spaces_keep_their_molecules(rate: float, primer: int) -> None:
-    suspects = molecules = 0
+    suspects = overlooked = molecules = 0
     for seed in range(3):
         rng = np.random.default_rng(seed)
         table, chimera = simulated(
@@ -293,8 +300,11 @@ def test_crowded_spaces_keep_their_molecules(rate: float, primer: int) -> None:
         )
         status, _ = judged(table)
         suspects += int((status == kernels.CHIMERA_SUSPECT)[~chimera].sum())
+        overlooked += int((status == kernels.MOLECULE)[chimera].sum())
         molecules += int((~chimera).sum())
-    assert suspects < 0.005 * molecules
+    assert suspects < 0.01 * molecules
+    # A chimera of one read beside a molecule of two is as likely another molecule.
+    assert suspects + overlooked < (0.02 if primer else 0.06) * molecules
 
 
 def test_what_was_moved_away_left_its_chimeras_behind() -> None:

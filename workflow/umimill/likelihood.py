@@ -134,6 +134,17 @@ def whole_power(base: Any, exponent: Any) -> Floats:
     return result
 
 
+def square_root(value: float) -> float:
+    """Return the square root of a number from 1 on, by Newton's steps."""
+    root = value
+    for _ in range(100):
+        better = (root + value / root) / 2
+        if better >= root:
+            break
+        root = better
+    return root
+
+
 @cache
 def binomial_coefficients() -> Floats:
     """Return f64[33, 33]: row n, column k, n over k; 0 where k > n."""

@@ -28,13 +28,22 @@ from umimill.likelihood import (
     ways_table,
 )
 from umimill.metrics import Meter
+from umimill.pair_census import LARGER, SMALLER
 from umimill.plan import read_plan
 from umimill.statuses import estimate_chimeras, status_tables
 
 MOST_DRAWS = 2048
 BARCODE = 32
 DIGITS = 6
-_ADDED = ("composition", "barcode_phred", "barcode_wrong", "pairs", "pair_sizes", "minors")
+_ADDED = (
+    "minors",
+    "minor_sizes",
+    "composition",
+    "barcode_phred",
+    "barcode_wrong",
+    "pairs",
+    "pair_sizes",
+)
 
 Array = npt.NDArray[Any]
 
@@ -133,8 +142,9 @@ def add_sums(tables: Sequence[Path], samples: int, meter: Meter) -> dict[str, Ar
         "barcode_phred": np.zeros((samples, 94), np.int64),
         "barcode_wrong": np.zeros((samples, 2), np.int64),
         "pairs": np.zeros((samples, BARCODE, 2), np.int64),
-        "pair_sizes": np.zeros((samples, 64), np.int64),
+        "pair_sizes": np.zeros((samples, LARGER, SMALLER), np.int64),
         "minors": np.zeros((samples, 3), np.int64),
+        "minor_sizes": np.zeros((samples, 64), np.int64),
         "cells": np.zeros((samples, 3), np.int64),
         "sizes": np.zeros((0, 3), np.int64),
     }
@@ -200,6 +210,7 @@ def sample_sums(totals: Mapping[str, Array], sample: int, width: int, errors: Ar
         wrong=totals["barcode_wrong"][sample],
         pairs=totals["pairs"][sample],
         pair_sizes=totals["pair_sizes"][sample],
+        minor_sizes=totals["minor_sizes"][sample],
         cells=totals["cells"][sample],
         drafts=payloads.pair_draws(sample_draws(totals, sample), errors),
     )

@@ -27,7 +27,8 @@ from umimill.kernels import link as kernels
 from umimill.neighbours import neighbour_pairs
 from umimill.partition import Leaves
 
-SIZES = 64
+# Classes of the larger family of a pair: 2^i reads and more; of the smaller one, by its reads.
+LARGER, SMALLER = 32, 64
 
 Array = npt.NDArray[Any]
 
@@ -48,12 +49,13 @@ def count_pairs(
 
     Returns:
         i64[S, 32, 2], by sample and barcode position from the leaf width on: pairs, and those whose
-        drafts are compatible; i64[S, 64], of the compatible ones those of which one has at least
-        twice the reads of the other, by the other's reads (63 = 63 or more).
+        drafts are compatible; i64[S, 32, 64], of the compatible ones those of which one has at
+        least twice the reads of the other, or both have one, by its reads (i: from 2^i on) and the
+        other's (63 = 63 or more).
     """
     samples = len(leaves.widths)
     counts = np.zeros((samples, BASES, 2), np.int64)
-    sizes = np.zeros((samples, SIZES), np.int64)
+    sizes = np.zeros((samples, LARGER, SMALLER), np.int64)
     dtype = table.read(0, 0).dtype
     limit = max(1, block_bytes // (dtype.itemsize + KEY_BYTES))
     keys = new_keys(np.empty(0, dtype))

@@ -106,12 +106,13 @@ class FamilySums:
         self._large: Counter[tuple[int, int]] = Counter()
         self._draws = Draws(samples)
         self._minors = np.zeros((samples, 3), np.int64)
+        self._minor_sizes = np.zeros((samples, 64), np.int64)
         self._cells = np.zeros((samples, 3), np.int64)
         self._run = np.zeros(4, np.uint64)
 
     def add(self, families: Array) -> None:
         """Take FAMILY[*], whole keys in order."""
-        count_minors(families, self._minors)
+        count_minors(families, self._minors, self._minor_sizes)
         count_cells(families, self._run, self._cells)
         sum_families(families, self.reads, self._composition, self._small)
         large = families[families["reads"] >= SMALL]
@@ -133,5 +134,6 @@ class FamilySums:
         writer.add("barcode_phred", self.phreds.counts)
         writer.add("barcode_wrong", self.phreds.wrong)
         writer.add("minors", self._minors)
+        writer.add("minor_sizes", self._minor_sizes)
         writer.add("cells", self._cells)
         writer.add("draws", self._draws.result())

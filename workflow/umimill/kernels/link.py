@@ -8,7 +8,7 @@ import numpy as np
 
 from umimill.jit import inline_kernel, kernel
 from umimill.kernels.drafts import are_compatible
-from umimill.kernels.neighbours import Pairs
+from umimill.kernels.neighbours import Pairs, bit_length
 from umimill.kernels.score import ranks_above, score_edge
 
 U = np.uint64
@@ -303,8 +303,8 @@ def count_pairs(table: KeyTable, others: KeyTable, pairs: Pairs, counts: Any, si
         others: the table whose keys are `pairs.second`; may be the same.
         pairs: pairs of keys.
         counts: i64[32, 2], updated: by position, pairs and compatible pairs.
-        sizes: i64[64], updated: compatible pairs of which one has at least twice the reads of the
-            other, by the other's reads, 63 for more.
+        sizes: i64[32, 64], updated: compatible pairs of which one has at least twice the reads of
+            the other, or both one, by its reads (2^i and more) and the other's (63 for more).
     """
     for index in range(pairs.first.size):
         position = pairs.position[index]
@@ -324,5 +324,5 @@ def count_pairs(table: KeyTable, others: KeyTable, pairs: Pairs, counts: Any, si
                 counts[position, 1] += 1
                 smaller = min(np.int64(family["reads"]), np.int64(other["reads"]))
                 larger = max(np.int64(family["reads"]), np.int64(other["reads"]))
-                if larger >= 2 * smaller:
-                    sizes[min(smaller, 63)] += 1
+                if larger >= 2 * smaller or larger == 1:
+                    sizes[bit_length(U(larger)) - 1, min(smaller, 63)] += 1

@@ -6,8 +6,8 @@
   sequencing, a molecule of C + c reads has c of them wrong in this way: P(C + c) / P(C) *
   (C + c over c) * (e / 3)^c, e the error of the child's own mean Phred, and all other bases of a
   single read right; P is how often a molecule has so many reads; where it is smooth this is a
-  Poisson's C^c / c!. By PCR, an early error is in a share f of the copies with density f^-2:
-  rate * C / (C - 1) / c^2.
+  Poisson's C^c / c!. By PCR, an error of cycle t is in 2^-t of the copies: P(C + c) / P(C) *
+  (C + c) / (c (c - 1)) * u / ln 2, c >= 2, u errors by neighbour and cycle.
 - ln_independent: how many molecules have this very barcode and c reads.
 - payload: how much likelier the child's draft is as the parent's, misread, than as that of some
   other family of the sample: of those drawn at random (near ones count by how they would be
@@ -40,7 +40,7 @@ HALF_STEP = 1 << (STEP_BITS - 1)
 EXACT = 4096
 LN_TWO = 762_123_384_786  # 2^40 ln(2)
 HALF_LN_TWO_PI = 963_577  # fine
-LN_POLYMERASE = -9_848_920  # fine, ln of 1e-5 * 25 / 3: errors of PCR by specific neighbour
+LN_CYCLE = -12_839_839  # fine, ln of 1e-5 / 3 / ln 2, of 1e-5 errors of PCR by base and cycle
 
 # Sizes up to here have a bin each; above there are four to a doubling.
 EXACT_SIZES = 16
@@ -290,10 +290,15 @@ def score_payload(child: Any, child_key: Any, parent: Any, sample: int, model: E
 
 @inline_kernel
 def ln_polymerase(log: Any, few: int, many: int) -> int:
-    """Return fine ln of the rate of PCR errors that few of few + many copies carry."""
-    if many < 2 or few > many:
+    """Return fine ln of how many PCR errors few of few + many copies of a molecule carry.
+
+    For one certain neighbour of its barcode. An error of cycle t is in 2^-t of the copies, so that
+    with u errors a cycle those of c reads of n are n u / ln 2 / (c (c - 1)). Those of one read are
+    among the errors of its bases.
+    """
+    if few == 1 or few > many:
         return IMPOSSIBLE
-    return LN_POLYMERASE + ln_whole(log, many) - ln_whole(log, many - 1) - 2 * ln_whole(log, few)
+    return LN_CYCLE + ln_whole(log, few + many) - ln_whole(log, few) - ln_whole(log, few - 1)
 
 
 @inline_kernel
@@ -306,16 +311,19 @@ def score_error(
     wrong.
     """
     ways = -ln_factorial(model.log, model.factorial, few)
+    growth = np.int64(0)
     if few + many <= GROWTH:
-        ways += model.growth[sample, few + many] - model.growth[sample, many]
-        ways += model.factorial[few + many] - model.factorial[many]
+        growth = model.growth[sample, few + many] - model.growth[sample, many]
+        ways += growth + model.factorial[few + many] - model.factorial[many]
     else:
         ways += few * ln_whole(model.log, many)
     ways -= (many * model.misses[sample]) >> (30 - FINE_BITS)
     sequencing = to_unit(ways + few * child_misread)
     if few == many:
         sequencing = log_add(model.softplus, sequencing, to_unit(ways + few * parent_misread))
-    return log_add(model.softplus, sequencing, to_unit(ln_polymerase(model.log, few, many)))
+    return log_add(
+        model.softplus, sequencing, to_unit(growth + ln_polymerase(model.log, few, many))
+    )
 
 
 @inline_kernel

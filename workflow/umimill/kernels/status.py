@@ -87,13 +87,15 @@ def share_an_end(draft: Any, mask: Any, other: Any, other_mask: Any) -> bool:
 
 
 @kernel
-def count_minors(families: Any, minors: Any) -> None:
+def count_minors(families: Any, minors: Any, sizes: Any) -> None:
     """Add up what tells of chimeras.
 
     Args:
         families: FAMILY[n], whole keys.
         minors: i64[S, 3], added to: families of one read beside a larger one of their key that
             share an end with it, those that do not, and the reads of all first families.
+        sizes: i64[S, 64], added to: families beside a larger one of their key, of twice their reads
+            or more, that share an end with it, by reads (63 = 63 or more).
     """
     first = 0
     for row in range(families.size):
@@ -103,10 +105,15 @@ def count_minors(families: Any, minors: Any) -> None:
             minors[sample, 2] += np.int64(families[row]["reads"])
             continue
         main = families[first]
-        if families[row]["reads"] == 1 and main["reads"] > 1:
-            shared = share_an_end(
-                main["draft"], main["mask"], families[row]["draft"], families[row]["mask"]
-            )
+        reads = np.int64(families[row]["reads"])
+        if np.int64(main["reads"]) < 2 * reads:
+            continue
+        shared = share_an_end(
+            main["draft"], main["mask"], families[row]["draft"], families[row]["mask"]
+        )
+        if shared:
+            sizes[sample, min(reads, 63)] += 1
+        if reads == 1:
             minors[sample, 0 if shared else 1] += 1
 
 
