@@ -109,7 +109,7 @@ def ln_error(facts: Facts, child: Family, parent: Family, position: int) -> floa
     terms = [sequencing(child)]
     if few == many:
         terms.append(sequencing(parent))
-    if 2 <= few <= many:
+    if 2 <= few <= many / 2:
         terms.append(growth + math.log(polymerase_errors(few, few + many)))
     return log_sum(*terms)
 

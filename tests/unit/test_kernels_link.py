@@ -167,7 +167,7 @@ def test_of_equal_parents_the_order_does_not_matter(tmp_path: Any, better: str |
 def test_counts_of_pairs() -> None:
     families = sample_families(3, 40)
     keys, _ = keys_of(families)
-    counts, sizes = np.zeros((32, 2), np.int64), np.zeros(64, np.int64)
+    counts, sizes = np.zeros((32, 2), np.int64), np.zeros((32, 64), np.int64)
     kernels.count_pairs(keys, keys, key_pairs(families, keys), counts, sizes)
     assert ([counts.tolist()], [sizes.tolist()]) == oracle_link.census(families, (0,))
     assert 0 < counts[:, 1].sum() < counts[:, 0].sum()

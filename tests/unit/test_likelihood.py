@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import oracle_score
-from umimill import likelihood
+from umimill import barcode_error, likelihood
 from umimill.kernels import score
 from umimill.likelihood import FINE, UNIT
 
@@ -27,7 +27,9 @@ def test_logarithms_and_factorials() -> None:
 
 def test_constants_of_the_kernel() -> None:
     assert round(FINE * math.log(2 * math.pi) / 2) == score.HALF_LN_TWO_PI
-    assert round(FINE * math.log(oracle_score.POLYMERASE)) == score.LN_POLYMERASE
+    assert round(FINE * math.log(oracle_score.POLYMERASE / 3 / math.log(2))) == score.LN_CYCLE
+    share = oracle_score.POLYMERASE / 3 / math.log(2)
+    assert share == pytest.approx(barcode_error.PCR_ERROR, rel=1e-4)
     assert round(2**40 * math.log(2)) == score.LN_TWO
 
 

