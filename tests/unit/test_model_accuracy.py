@@ -57,9 +57,9 @@ def test_posteriors_are_what_they_say(depth: float, clones: int) -> None:
     true = np.concatenate([one.true for one in found])
     table = Outcome({}, 0.0, 0.0, posterior, true).calibration()
     for _, count, mean, share in table:
-        # Few edges say little: three standard deviations are allowed for. A read with an error of
-        # PCR and one of the sequencer, 1 in 1,000 of the errors, is none of a neighbour.
-        slack = 1e-3 + 3 * math.sqrt(max(mean * (1 - mean), 1e-3) / max(count, 1))
+        # Few edges say little: three standard deviations are allowed for. Qualities know nothing of
+        # errors of PCR in one read, and one with another error too is none of a neighbour.
+        slack = 5e-3 + 3 * math.sqrt(max(mean * (1 - mean), 1e-3) / max(count, 1))
         for expected, there in ((mean, share), (1 - mean, 1 - share)):
             assert there <= 2 * expected + slack, table
             assert there >= expected / 2 - slack, table
