@@ -175,7 +175,7 @@ def write_model(plan_path: Path, table: Any, quality: Any, output: Path) -> Edge
         writer.add("draws", np.zeros(0, DRAW))
         writer.add("pairs", np.zeros((samples, 32, 2), np.int64))
         writer.add("pair_sizes", np.zeros((samples, 32, 64), np.int64))
-        writer.add("minors", np.zeros((samples, 3), np.int64))
+        writer.add("minors", np.zeros((samples, 6), np.int64))
         writer.add("minor_sizes", np.zeros((samples, 64), np.int64))
         writer.add("cells", np.zeros((samples, 3), np.int64))
         writer.finish({"bucket": 0})

@@ -393,7 +393,7 @@ def sums(library: Library, rows: Array | None = None, sample: int = 0, samples: 
         "draws": draws,
         "pairs": pairs,
         "pair_sizes": pair_sizes,
-        "minors": np.zeros((samples, 3), np.int64),
+        "minors": np.zeros((samples, 6), np.int64),
         "minor_sizes": np.zeros((samples, 64), np.int64),
         "cells": np.array([_cells(families, cell)] * samples),
     }

@@ -25,9 +25,11 @@ from umimill.model import read_estimates
 from umimill.partition import PartitionFile
 from umimill.placing import find_families
 from umimill.plan import read_plan
+from umimill.statuses import STATUSES
 
 Integers = npt.NDArray[np.int64]
 SAMPLE = "S1"
+SHIFTED = STATUSES.index("shifted")
 # A family that others may have been corrected to.
 ROOT = np.dtype([("key", "<u8"), ("family", "<u8")])
 
@@ -128,14 +130,20 @@ class Corrected:
         return ""
 
     def label(self, task: Task) -> Integers:
-        """Number the families that stayed; those that are no molecules are set aside."""
+        """Number the families that stayed; those that are no molecules are set aside.
+
+        Shifted reads are of the molecule that they are a part of.
+        """
         refined = run_refine(make_library(task), task.folder, Knobs(buckets=self.buckets))
         roots = np.zeros(task.reads, ROOT)
         found = np.zeros(task.reads, bool)
         aside: list[np.ndarray] = []
+        wholes: list[tuple[np.ndarray, np.ndarray]] = []
         for bucket in range(self.buckets):
-            _find_roots(refined, bucket, roots, found, aside)
+            _find_roots(refined, bucket, roots, found, aside, wholes)
         _find_placed(refined.outboxes, roots, found)
+        for parts, own in wholes:
+            _rename(roots, parts, own)
         labels = np.full(task.reads, DROPPED)
         names, numbers = np.unique(roots[found], return_inverse=True)
         numbers = numbers.astype(np.int64)
@@ -155,7 +163,12 @@ def make_library(task: Task) -> Library:
 
 
 def _find_roots(
-    refined: Refined, bucket: int, roots: np.ndarray, found: np.ndarray, aside: list[np.ndarray]
+    refined: Refined,
+    bucket: int,
+    roots: np.ndarray,
+    found: np.ndarray,
+    aside: list[np.ndarray],
+    wholes: list[tuple[np.ndarray, np.ndarray]],
 ) -> None:
     """Find the root of each read of a bucket.
 
@@ -165,6 +178,7 @@ def _find_roots(
         roots: ROOT[reads], filled where there is one.
         found: bool[reads], set there.
         aside: families that stayed and are no molecules, added to.
+        wholes: (shifted families, those that they are parts of), added to.
     """
     plan = read_plan(refined.plan)
     strides = draft_strides(plan.rows, plan.bases, plan.tile)
@@ -174,11 +188,13 @@ def _find_roots(
         table = stack.enter_context(SettledTable(refined.tables[bucket], refined.fates[bucket]))
         for settled in table.pieces():
             families, fates = settled.families, settled.fates
-            own = np.zeros(families.size, ROOT)
             moved = fates["moved"] == 1
-            own["key"] = np.where(moved, fates["root_key"], families["key"])
-            own["family"] = np.where(moved, fates["root_family"], families["family"])
-            aside.append(own[~moved & (fates["status"] != 0)])
+            own = make_roots(fates)
+            own["key"] = np.where(moved, own["key"], families["key"])
+            own["family"] = np.where(moved, own["family"], families["family"])
+            shifted = ~moved & (fates["status"] == SHIFTED)
+            wholes.append((own[shifted], make_roots(fates[shifted])))
+            aside.append(own[~moved & ~shifted & (fates["status"] != 0)])
             for piece in loader.pieces_through(families[-1:].copy()):
                 batch = make_batch([piece], piece.barcode_quality.shape[1])
                 count = batch.hot.size
@@ -186,6 +202,24 @@ def _find_roots(
                 chosen = find_families(batch, np.arange(count), given, families, strides)
                 records = batch.hot["record"].astype(np.int64)
                 roots[records], found[records] = own[chosen], True
+
+
+def make_roots(fates: np.ndarray) -> np.ndarray:
+    """Return the roots of fates, ROOT[n]."""
+    roots = np.zeros(fates.size, ROOT)
+    roots["key"], roots["family"] = fates["root_key"], fates["root_family"]
+    return roots
+
+
+def _rename(roots: np.ndarray, parts: np.ndarray, wholes: np.ndarray) -> None:
+    """Give the reads of parts the roots of their wholes, which are no parts themselves."""
+    order = np.argsort(parts, order=("key", "family"))
+    place = np.searchsorted(parts[order], roots)
+    place = np.minimum(place, max(0, parts.size - 1))
+    if parts.size:
+        chosen = order[place]
+        same = parts[chosen] == roots
+        roots[same] = wholes[chosen[same]]
 
 
 def _find_placed(outboxes: Sequence[Path], roots: np.ndarray, found: np.ndarray) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-OUTCOMES = ("molecule", "corrected", "chimera_suspect", "unresolved", "dropped")
+OUTCOMES = ("molecule", "corrected", "chimera_suspect", "shifted", "unresolved", "dropped")
 # First posterior of each bin.
 POSTERIOR_BINS = (
     *(0.0, 0.001, 0.01, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.99, 0.999),
@@ -30,6 +30,8 @@ class Barcodes:
     molecules: int = 0
     chimera_suspects: int = 0
     chimera_suspect_reads: int = 0
+    shifted: int = 0
+    shifted_reads: int = 0
     unresolved: int = 0
     unresolved_reads: int = 0
     dropped: int = 0
@@ -42,13 +44,14 @@ class Barcodes:
     error_census: float | None = None
     error_quality: float | None = None
     chimera_rate: float | None = None
+    shift_rate: float | None = None
     barcodes: int = 0
     agreement: float | None = None
 
     @property
     def suspects(self) -> int:
         """Families that have a record where the run asks for suspects."""
-        return self.chimera_suspects + self.unresolved
+        return self.chimera_suspects + self.shifted + self.unresolved
 
     @property
     def others(self) -> int:
@@ -58,7 +61,8 @@ class Barcodes:
     @property
     def other_reads(self) -> int:
         """Templates of such families."""
-        return self.chimera_suspect_reads + self.unresolved_reads + self.dropped_reads
+        suspects = self.chimera_suspect_reads + self.shifted_reads + self.unresolved_reads
+        return suspects + self.dropped_reads
 
 
 @dataclass(frozen=True)
@@ -197,6 +201,8 @@ def total(rows: Iterable[Barcodes]) -> Barcodes:
         molecules=sum(row.molecules for row in rows),
         chimera_suspects=sum(row.chimera_suspects for row in rows),
         chimera_suspect_reads=sum(row.chimera_suspect_reads for row in rows),
+        shifted=sum(row.shifted for row in rows),
+        shifted_reads=sum(row.shifted_reads for row in rows),
         unresolved=sum(row.unresolved for row in rows),
         unresolved_reads=sum(row.unresolved_reads for row in rows),
         dropped=sum(row.dropped for row in rows),

@@ -65,12 +65,13 @@ def make_clusters(distinct: int = MOST_DISTINCT, families: int = MOST_FAMILIES) 
         np.empty(2 * distinct, np.int64),
         np.empty(2 * distinct, np.int64),
         np.empty(4 * distinct, np.int64),
-        np.zeros(6, np.int64),
+        np.zeros(7, np.int64),
         np.zeros(3, np.uint64),
         np.empty(families, np.uint64),
         np.empty(families, np.uint64),
         np.empty((families, 4, DRAFT_BASES), np.int64),
         np.empty((families + 1, DRAFT_BASES), np.int64),
+        np.empty(families, np.int64),
         np.empty(DRAFT_BASES, np.uint8),
     )
 

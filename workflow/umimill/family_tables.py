@@ -15,6 +15,7 @@ from umimill import tables
 from umimill.blockfile import BlockFile
 from umimill.edge_numbers import SCORE_UNITS, differing_bases, posteriors
 from umimill.files import whole_file
+from umimill.kernels.tally import OVERFULL
 from umimill.statuses import STATUSES
 
 FAMILIES_VERSION = "1"
@@ -96,7 +97,7 @@ def families_table(families: Array, fates: Array, edges: Array, sample: str) -> 
             of_parent(edges["ln_error"] / SCORE_UNITS, np.float64),
             of_parent(edges["ln_independent"] / SCORE_UNITS, np.float64),
             of_parent(edges["payload"] / SCORE_UNITS, np.float64),
-            tables.chosen_strings(("", "overfull"), families["flags"] & 1),
+            tables.chosen_strings(("", "overfull"), families["flags"] & OVERFULL),
         ],
         schema=FAMILIES,
     )

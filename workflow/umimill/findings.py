@@ -171,6 +171,7 @@ def others(libraries: Sequence[Library]) -> str:
         return ""
     parts = [
         (whole.chimera_suspects, "chimera suspect", "chimera suspects"),
+        (whole.shifted, "shifted", "shifted"),
         (whole.unresolved, "unresolved", "unresolved"),
         (whole.dropped, "dropped", "dropped"),
     ]

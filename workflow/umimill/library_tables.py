@@ -27,6 +27,7 @@ _ESTIMATES = (
     "error_census",
     "error_quality",
     "chimera_rate",
+    "shift_rate",
 )
 
 

@@ -17,6 +17,7 @@ from umimill import census, payloads
 from umimill.blockfile import BlockFile, BlockWriter
 from umimill.census import Estimates, Sums
 from umimill.kernels.score import EdgeModel
+from umimill.kernels.status import MINORS
 from umimill.likelihood import (
     HALF_PHREDS,
     ln_fine,
@@ -86,6 +87,7 @@ def model(plan_path: Path, tables: Sequence[Path], output: Path, meter: Meter) -
             reports[sample] = {
                 **report_fields(estimates),
                 "chimera_rate": _rounded(chimeras.rate),
+                "shift_rate": _rounded(chimeras.shifts),
             }
             meter.counters["families"] = meter.counters.get("families", 0) + estimates.families
     with BlockWriter(output) as writer:
@@ -143,7 +145,7 @@ def add_sums(tables: Sequence[Path], samples: int, meter: Meter) -> dict[str, Ar
         "barcode_wrong": np.zeros((samples, 2), np.int64),
         "pairs": np.zeros((samples, BARCODE, 2), np.int64),
         "pair_sizes": np.zeros((samples, LARGER, SMALLER), np.int64),
-        "minors": np.zeros((samples, 3), np.int64),
+        "minors": np.zeros((samples, MINORS), np.int64),
         "minor_sizes": np.zeros((samples, 64), np.int64),
         "cells": np.zeros((samples, 3), np.int64),
         "sizes": np.zeros((0, 3), np.int64),

@@ -35,13 +35,14 @@ NARROW = 340
 # Okabe and Ito's palette; grey stands for what is lost or idle.
 BLUE, SKY, GREEN, YELLOW = "#0072b2", "#56b4e9", "#009e73", "#f0e442"
 ORANGE, VERMILION, PURPLE, GREY, PALE = "#e69f00", "#d55e00", "#cc79a7", "#8a8f94", "#c3c7cb"
-BROWN, DARK = "#8c6d46", "#4b4f54"
+BROWN, DARK, PINK = "#8c6d46", "#4b4f54", "#e7b6d3"
 FATE_COLORS = {
     "voted": BLUE,
     "assigned": BLUE,
     "set_aside": SKY,
     "below_filter": GREEN,
     "chimera_suspect": BROWN,
+    "shifted": PINK,
     "dropped": PALE,
     "unmatched": GREY,
     "ambiguous": PALE,
@@ -55,6 +56,7 @@ OUTCOME_COLORS = {
     "molecule": BLUE,
     "corrected": SKY,
     "chimera_suspect": BROWN,
+    "shifted": PINK,
     "unresolved": YELLOW,
     "dropped": GREY,
 }

@@ -267,6 +267,8 @@ def _barcodes(row: Mapping[str, str]) -> tuple[str, Barcodes]:
         molecules=int(row["molecules"]),
         chimera_suspects=int(row["chimera_suspects"]),
         chimera_suspect_reads=int(row["chimera_suspect_reads"]),
+        shifted=int(row["shifted"]),
+        shifted_reads=int(row["shifted_reads"]),
         unresolved=int(row["unresolved"]),
         unresolved_reads=int(row["unresolved_reads"]),
         dropped=int(row["dropped"]),
@@ -281,6 +283,7 @@ def _barcodes(row: Mapping[str, str]) -> tuple[str, Barcodes]:
         error_census=_number(row["error_census"]),
         error_quality=_number(row["error_quality"]),
         chimera_rate=_number(row["chimera_rate"]),
+        shift_rate=_number(row["shift_rate"]),
     )
 
 

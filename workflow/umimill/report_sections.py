@@ -41,6 +41,7 @@ GLOSSARY = (
     ("corrected", "its barcode was taken for an error of another, where it counts"),
     ("posterior", "the probability that a family is an error of its likeliest parent"),
     ("chimera suspect", "a family that rather is a chimera of a larger one on its barcode"),
+    ("shifted", "reads of the larger family on their barcode that start some bases beside it"),
     ("unresolved", "an N in the barcode, or so many unsure bases that its molecule is not known"),
     ("off list", "its cell barcode is not on the list, and no listed cell is likely enough"),
     (

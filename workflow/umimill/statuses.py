@@ -16,7 +16,7 @@ from umimill.kernels import status as kernels
 from umimill.kernels.score import ONE_BITS
 from umimill.likelihood import MOST_ERROR, ln_fine, ln_unit
 
-STATUSES = ("molecule", "chimera_suspect", "unresolved", "dropped")
+STATUSES = ("molecule", "chimera_suspect", "unresolved", "dropped", "shifted")
 LAGS = 16
 # Of the families that chance puts on a barcode, what the estimate of that may be off by.
 CHANCE_DOUBT = 0.1
@@ -38,10 +38,36 @@ def chimera_rate(minors: Sequence[int], estimates: Estimates, sharing: float) ->
         estimates: of the sample.
         sharing: share of pairs of molecules that share an end.
     """
-    seen, _, reads = minors
+    chance = estimates.molecules * estimates.occupancy * float(estimates.sizes[1]) * sharing
+    return _rate(minors[kernels.SHARING], minors[kernels.FIRST_READS], chance)
+
+
+def shift_rate(minors: Sequence[int], estimates: Estimates, beside: float) -> float:
+    """Return the shifted reads of a read, 0 where no more are seen than chance gives.
+
+    Those of one molecule are two families, of all sizes: reads are counted.
+
+    Args:
+        minors: sums of kernels.status.count_minors.
+        estimates: of the sample.
+        beside: share of pairs of molecules of which one is as if it were the other, shifted.
+    """
+    chance = estimates.reads * estimates.occupancy * beside
+    return _rate(minors[kernels.SHIFTS], minors[kernels.FIRST_READS], chance)
+
+
+def beside_share(minors: Sequence[int]) -> float:
+    """Return the share of pairs of molecules of which one is as if it were the other, shifted.
+
+    Pairs of one key with about as many reads are two molecules.
+    """
+    even, shifts = minors[kernels.EVEN], minors[kernels.EVEN_SHIFTS]
+    return (shifts + DEFAULT_SHARING) / (even + 1.0)
+
+
+def _rate(seen: int, reads: int, chance: float) -> float:
     if not reads:
         return 0.0
-    chance = estimates.molecules * estimates.occupancy * float(estimates.sizes[1]) * sharing
     doubt = DEVIATIONS * float(np.sqrt(chance)) + CHANCE_DOUBT * chance
     return max(0.0, seen - chance - doubt) / reads
 
@@ -64,11 +90,15 @@ class Chimeras:
     Attributes:
         rate: chimeric reads of a read.
         sharing: share of pairs of molecules that share an end.
+        shifts: shifted reads of a read.
+        beside: share of pairs of molecules of which one is as if it were the other, shifted.
         reads: reads of the first families of all barcodes.
     """
 
     rate: float
     sharing: float
+    shifts: float
+    beside: float
     reads: int
 
 
@@ -76,13 +106,19 @@ def estimate_chimeras(minors: Array, draws: Array, estimates: Estimates) -> Chim
     """Estimate the chimeras of a sample.
 
     Args:
-        minors: i64[3], see kernels.status.count_minors.
+        minors: i64[6], see kernels.status.count_minors.
         draws: DRAW[n] of the sample.
         estimates: of the sample.
     """
     sharing = min(sharing_share(draws), 0.999)
+    counts = minors.tolist()
+    beside = beside_share(counts)
     return Chimeras(
-        chimera_rate(minors.tolist(), estimates, sharing), sharing, max(1, int(minors[2]))
+        chimera_rate(counts, estimates, sharing),
+        sharing,
+        shift_rate(counts, estimates, beside),
+        beside,
+        max(1, counts[kernels.FIRST_READS]),
     )
 
 
@@ -90,14 +126,21 @@ def status_tables(chimeras: Chimeras, estimates: Estimates) -> dict[str, Array]:
     """Return the tables of a sample, by their names in the model file."""
     lone = min(1.0, estimates.molecules * float(estimates.sizes[1]) / chimeras.reads)
     one = 1 << ONE_BITS
-    rate, sharing = chimeras.rate, chimeras.sharing
+    sharing = chimeras.sharing
     tables = {
         "errors": np.rint(np.minimum(estimates.errors, MOST_ERROR) * one).astype(np.int64),
         "lone": np.array(round(lone * one), np.int64),
-        "chimeras": ln_fine(rate) if rate > 0 else np.array(kernels.NO_CHIMERAS, np.int64),
+        "chimeras": _ln_rate(chimeras.rate),
         "sharing": ln_unit(np.array([1.0 - sharing, sharing])),
+        "shifts": _ln_rate(chimeras.shifts),
+        "apart": _ln_rate(chimeras.rate + chimeras.shifts),
+        "beside": ln_unit(np.array(chimeras.beside)),
     }
     return {f"status_{name}": table for name, table in tables.items()}
+
+
+def _ln_rate(rate: float) -> Array:
+    return ln_fine(rate) if rate > 0 else np.array(kernels.NO_CHIMERAS, np.int64)
 
 
 def read_statuses(model_path: Path) -> kernels.StatusModel:

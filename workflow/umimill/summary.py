@@ -54,7 +54,7 @@ LOSSES = (
     "unresolved",
     "off_list",
 )
-FATES = ("voted", "set_aside", "below_filter", "chimera_suspect", "dropped")
+FATES = ("voted", "set_aside", "below_filter", "chimera_suspect", "shifted", "dropped")
 
 
 @dataclass(frozen=True)

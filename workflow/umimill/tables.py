@@ -66,6 +66,8 @@ BARCODES = (
     "molecules",
     "chimera_suspects",
     "chimera_suspect_reads",
+    "shifted",
+    "shifted_reads",
     "unresolved",
     "unresolved_reads",
     "dropped",
@@ -80,6 +82,7 @@ BARCODES = (
     "error_census",
     "error_quality",
     "chimera_rate",
+    "shift_rate",
     "barcodes",
     "agreement",
 )

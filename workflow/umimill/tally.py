@@ -113,6 +113,7 @@ class FamilyReader:
                 kernels.tally_rows(
                     batch,
                     drafts,
+                    self._strides,
                     order,
                     self._clusters,
                     self._families,
@@ -146,7 +147,15 @@ class FamilyReader:
                 batch = make_batch([piece], self._width)
                 drafts = batch_drafts(batch, self._strides)
             with self._meter.clock("sort"):
-                kernels.pass_rows(step, batch, drafts, self._clusters, self._families, self._phreds)
+                kernels.pass_rows(
+                    step,
+                    batch,
+                    drafts,
+                    self._strides,
+                    self._clusters,
+                    self._families,
+                    self._phreds,
+                )
             rows += batch.hot.size
         return rows
 

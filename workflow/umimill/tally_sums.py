@@ -11,7 +11,7 @@ import numpy.typing as npt
 from umimill.blockfile import BlockWriter
 from umimill.kernels.families import hash_families, sum_families
 from umimill.kernels.score import ONE_BITS
-from umimill.kernels.status import count_minors
+from umimill.kernels.status import MINORS, count_minors
 from umimill.kernels.tally import Phreds, count_cells
 from umimill.likelihood import MOST_ERROR, phred_errors
 
@@ -105,7 +105,7 @@ class FamilySums:
         self._small = np.zeros((samples, SMALL), np.int64)
         self._large: Counter[tuple[int, int]] = Counter()
         self._draws = Draws(samples)
-        self._minors = np.zeros((samples, 3), np.int64)
+        self._minors = np.zeros((samples, MINORS), np.int64)
         self._minor_sizes = np.zeros((samples, 64), np.int64)
         self._cells = np.zeros((samples, 3), np.int64)
         self._run = np.zeros(4, np.uint64)

@@ -1,7 +1,8 @@
 """Statuses: is a family that was corrected to no other a molecule?
 
-A family beside a larger one on the same barcode may be a chimera of it, and a read whose barcode
-has many unsure bases may be of any molecule. Both are judged by posterior, in whole numbers.
+A family beside a larger one on the same barcode may be a chimera of it, or reads of it that start
+some bases beside; a read whose barcode has many unsure bases may be of any molecule. All are judged
+by posterior, in whole numbers.
 """
 
 from __future__ import annotations
@@ -25,17 +26,24 @@ from umimill.kernels.score import (
     score_independent,
     to_unit,
 )
+from umimill.kernels.tally import SHIFTED
 
 U = np.uint64
 
-MOLECULE, CHIMERA_SUSPECT, UNRESOLVED = 0, 1, 2
+# 3 is kernels.settle.DROPPED_STATUS.
+MOLECULE, CHIMERA_SUSPECT, UNRESOLVED, SHIFT = 0, 1, 2, 4
 # A chimera has one end of its molecule: of so many sampled bases at one end all but one agree.
 END_BASES = 8
 END_MISMATCHES = 1
 # 1024 ln 0.05: the share of chimeras that show neither end.
 LN_NEITHER_END = -3068
-# No chimeras were seen.
+# None were seen.
 NO_CHIMERAS = -(1 << 50)
+# Columns of the sums of count_minors.
+SHARING, OTHERS, FIRST_READS, SHIFTS, EVEN, EVEN_SHIFTS = range(6)
+MINORS = 6
+# A molecule of so many times the reads, or fewer, has no reads enough to be shifted.
+EVEN_RATIO = 4
 MOST_LN_MEAN = 20 << FINE_BITS
 MOST_BELOW = 1 << 17
 MOST_TERMS = 4096
@@ -49,12 +57,18 @@ class StatusModel(NamedTuple):
         lone: i64[S], 2^30 times the share of reads whose molecule has no other.
         chimeras: i64[S], fine ln(chimeric reads of a read), or NO_CHIMERAS.
         sharing: i64[S, 2], 1024 ln P(two molecules do not, do share an end).
+        shifts: i64[S], fine ln(shifted reads of a read), or NO_CHIMERAS.
+        apart: i64[S], fine ln(chimeric and shifted reads of a read), or NO_CHIMERAS.
+        beside: i64[S], 1024 ln P(a molecule is as if it were another one, shifted).
     """
 
     errors: Any
     lone: Any
     chimeras: Any
     sharing: Any
+    shifts: Any
+    apart: Any
+    beside: Any
 
 
 @inline_kernel
@@ -86,35 +100,50 @@ def share_an_end(draft: Any, mask: Any, other: Any, other_mask: Any) -> bool:
     return False
 
 
+@inline_kernel
+def is_flagged(family: Any) -> bool:
+    """Return whether most reads of a family fit the first one of its key some bases beside."""
+    return (np.int64(family["flags"]) & SHIFTED) != 0
+
+
 @kernel
 def count_minors(families: Any, minors: Any, sizes: Any) -> None:
     """Add up what tells of chimeras.
 
     Args:
         families: FAMILY[n], whole keys.
-        minors: i64[S, 3], added to: families of one read beside a larger one of their key that
-            share an end with it, those that do not, and the reads of all first families.
+        minors: i64[S, 6], added to: families of one read beside a larger one of their key that
+            share an end with it, those that do not, and the reads of all first families; reads of
+            families that are shifted (kernels.tally.SHIFTED) to one of more than EVEN_RATIO times
+            their reads; families beside one of at most EVEN_RATIO times their reads, and how many of
+            these are shifted.
         sizes: i64[S, 64], added to: families beside a larger one of their key, of twice their reads
-            or more, that share an end with it, by reads (63 = 63 or more).
+            or more, that share an end with it or are shifted, by reads (63 = 63 or more).
     """
     first = 0
     for row in range(families.size):
         sample = families[row]["sample"]
         if row == 0 or compare(families[first], families[row]) != 0:
             first = row
-            minors[sample, 2] += np.int64(families[row]["reads"])
+            minors[sample, FIRST_READS] += np.int64(families[row]["reads"])
             continue
         main = families[first]
         reads = np.int64(families[row]["reads"])
+        shifted = is_flagged(families[row])
+        if np.int64(main["reads"]) <= EVEN_RATIO * reads:
+            minors[sample, EVEN] += 1
+            minors[sample, EVEN_SHIFTS] += shifted
+        elif shifted:
+            minors[sample, SHIFTS] += reads
         if np.int64(main["reads"]) < 2 * reads:
             continue
         shared = share_an_end(
             main["draft"], main["mask"], families[row]["draft"], families[row]["mask"]
         )
-        if shared:
+        if shared or shifted:
             sizes[sample, min(reads, 63)] += 1
-        if reads == 1:
-            minors[sample, 0 if shared else 1] += 1
+        if reads == 1 and not shifted:
+            minors[sample, SHARING if shared else OTHERS] += 1
 
 
 @kernel
@@ -141,14 +170,14 @@ def count_sharing(drafts: Any, lag: int) -> tuple[int, int]:
 
 
 @inline_kernel
-def ln_at_least(reads: int, large: int, sample: int, model: EdgeModel, status: StatusModel) -> int:
-    """Return 1024 ln P(X >= reads), X ~ Poisson of the chimeric reads of `large` reads.
+def ln_at_least(reads: int, large: int, ln_rate: int, model: EdgeModel) -> int:
+    """Return 1024 ln P(X >= reads), X ~ Poisson of what `large` reads have at a rate, fine ln.
 
     A term and the series of those behind it over it: of `reads` and more where that is above the
     mean, else of what is left of 1 by fewer.
     """
     one = np.int64(1) << ONE_BITS
-    ln_mean = min(ln_whole(model.log, large) + status.chimeras[sample], MOST_LN_MEAN)
+    ln_mean = min(ln_whole(model.log, large) + ln_rate, MOST_LN_MEAN)
     mean = exp_fine(ln_mean)
     above = ln_mean < ln_whole(model.log, reads)
     # Means beyond any number that is not above them are as good as certain.
@@ -185,12 +214,24 @@ def is_chimera(
     if status.chimeras[sample] == NO_CHIMERAS:
         return False
     shared = share_an_end(main["draft"], main["mask"], family["draft"], family["mask"])
-    chimera = ln_at_least(reads, main_reads, sample, model, status)
+    chimera = ln_at_least(reads, main_reads, status.chimeras[sample], model)
     if not shared:
         chimera += LN_NEITHER_END
     molecule = score_independent(family, sample, model)
     molecule += status.sharing[sample, np.int64(shared)]
     return chimera >= molecule
+
+
+@inline_kernel
+def is_shift(
+    family: Any, reads: int, main_reads: int, model: EdgeModel, status: StatusModel
+) -> bool:
+    """Return whether a family is shifted reads of the main one rather than another molecule."""
+    sample = np.int64(family["sample"])
+    if not is_flagged(family) or status.shifts[sample] == NO_CHIMERAS:
+        return False
+    shift = ln_at_least(reads, main_reads, status.shifts[sample], model)
+    return shift >= score_independent(family, sample, model) + status.beside[sample]
 
 
 @inline_kernel
@@ -264,7 +305,12 @@ def judge(families: Any, quality: Any, fates: Any, model: EdgeModel, status: Sta
             if fate["moved"] == 1:
                 continue
             reads = np.int64(fate["reads"])
-            if row != main and is_chimera(
+            if row != start and is_shift(families[row], reads, most, model, status):
+                fate["status"] = SHIFT
+                # It is of the first one's molecule, wherever that went.
+                fate["root_key"] = fates[start]["root_key"]
+                fate["root_family"] = fates[start]["root_family"]
+            elif row != main and is_chimera(
                 families[row], reads, families[main], most, model, status
             ):
                 fate["status"] = CHIMERA_SUSPECT
@@ -279,8 +325,8 @@ def judge(families: Any, quality: Any, fates: Any, model: EdgeModel, status: Sta
 def judge_misread(families: Any, edges: Any, fates: Any, status: StatusModel) -> None:
     """Judge the families of one read that are misread for certain, by their best parents.
 
-    Either one of several parents may be it, or the payload is not that of the only one: a chimera
-    with a misread barcode lies beside its molecule.
+    Either one of several parents may be it, or the payload is not that of the only one: a chimera or
+    a shifted read with a misread barcode lies beside its molecule.
 
     Args:
         families: FAMILY[n], whole keys.
@@ -301,7 +347,7 @@ def judge_misread(families: Any, edges: Any, fates: Any, status: StatusModel) ->
                 fate["status"] = UNRESOLVED
         elif (
             edge["payload"] < 0
-            and status.chimeras[sample] != NO_CHIMERAS
-            and odds + to_unit(status.chimeras[sample]) >= 0
+            and status.apart[sample] != NO_CHIMERAS
+            and odds + to_unit(status.apart[sample]) >= 0
         ):
             fate["status"] = CHIMERA_SUSPECT

@@ -10,6 +10,7 @@ from umimill.jit import count_bits, inline_kernel, kernel
 from umimill.kernels.clusters import (
     FULL,
     LEADERS,
+    MAIN,
     WAITING,
     Clusters,
     add_leader,
@@ -22,11 +23,13 @@ from umimill.kernels.consensus import Batch, best_base
 from umimill.kernels.drafts import DRAFT_BASES, LEAST_COMPARED, Drafts, find_family
 from umimill.kernels.families import compare
 from umimill.kernels.score import FINE_BITS, LEAST_CELL, ONE_BITS
+from umimill.kernels.starts import is_shifted
 
 U = np.uint64
 
-# FAMILY["flags"]: the key has more families than can be told apart.
-OVERFULL = 1
+# FAMILY["flags"]: the key has more families than can be told apart; most reads of the family fit
+# the first one of its key where they start some bases beside.
+OVERFULL, SHIFTED = 1, 2
 # A base of a draft is trusted this far: Phred.
 MOST_DRAFT_QUALITY = 40
 
@@ -99,12 +102,17 @@ def call_families(clusters: Clusters, hot: Any, families: Any, start: int) -> No
 
     A family's number is for now that of its leader. Of equal drafts the first will have the reads.
     """
+    most = np.int64(-1)
     for leader in range(clusters.state[LEADERS]):
         number = start + leader
         begin_family(hot, families, number)
         families[number]["family"] = leader
         families[number]["flags"] = OVERFULL if clusters.state[FULL] else 0
         call_leader(clusters, leader, families, number)
+        phreds = clusters.planes[leader].sum()
+        if phreds > most:
+            most = phreds
+            clusters.state[MAIN] = leader
 
 
 @inline_kernel
@@ -116,7 +124,13 @@ def add_barcode(batch: Batch, row: int, sums: Any, place: int) -> None:
 
 @inline_kernel
 def assign_row(
-    clusters: Clusters, batch: Batch, drafts: Drafts, row: int, families: Any, start: int
+    clusters: Clusters,
+    batch: Batch,
+    drafts: Drafts,
+    strides: Any,
+    row: int,
+    families: Any,
+    start: int,
 ) -> None:
     """Count a row in its family of families[start:]."""
     stop = start + clusters.state[LEADERS]
@@ -128,6 +142,12 @@ def assign_row(
         add_barcode(batch, row, clusters.barcode, clusters.leader.size)
         return
     families[found]["reads"] += np.uint32(1)
+    main = start + clusters.state[MAIN]
+    if found != main:
+        stride = strides[batch.hot[row]["sample"]]
+        clusters.shifted[families[found]["family"]] += is_shifted(
+            batch, row, stride, families[main]["draft"], families[main]["mask"]
+        )
     add_barcode(batch, row, clusters.barcode, np.int64(families[found]["family"]))
 
 
@@ -184,6 +204,9 @@ def finish_key(clusters: Clusters, families: Any, quality: Any, start: int) -> i
         clusters.barcode[first, position] += clusters.barcode[waiting, position]
     for number in range(start, stop):
         place = np.int64(families[number]["family"])
+        is_most = 2 * clusters.shifted[place] > np.int64(families[number]["reads"])
+        if number > start and is_most and first == clusters.state[MAIN]:
+            families[number]["flags"] |= np.uint8(SHIFTED)
         fill_quality(clusters.barcode, place, families[number], quality, number)
         families[number]["family"] = number - start
     return stop
@@ -245,6 +268,7 @@ def choose_equal(clusters: Clusters, drafts: Drafts, order: Any, start: int, sto
 def tally_rows(
     batch: Batch,
     drafts: Drafts,
+    strides: Any,
     order: Any,
     clusters: Clusters,
     families: Any,
@@ -256,6 +280,7 @@ def tally_rows(
     Args:
         batch: rows.
         drafts: their drafts.
+        strides: i64[S], that of each sample's drafts.
         order: i64[n], rows in key order.
         clusters: buffers.
         families: FAMILY[>= n], filled.
@@ -288,7 +313,7 @@ def tally_rows(
             add_to_leader(clusters, drafts, order[index])
         call_families(clusters, hot, families, count)
         for index in range(start, stop):
-            assign_row(clusters, batch, drafts, order[index], families, count)
+            assign_row(clusters, batch, drafts, strides, order[index], families, count)
         count = finish_key(clusters, families, quality, count)
         start = stop
     return count
@@ -296,7 +321,13 @@ def tally_rows(
 
 @kernel
 def pass_rows(
-    step: int, batch: Batch, drafts: Drafts, clusters: Clusters, families: Any, phreds: Phreds
+    step: int,
+    batch: Batch,
+    drafts: Drafts,
+    strides: Any,
+    clusters: Clusters,
+    families: Any,
+    phreds: Phreds,
 ) -> None:
     """Take some rows of a key through a step: COLLECT, ADD or ASSIGN."""
     for row in range(batch.hot.size):
@@ -306,7 +337,7 @@ def pass_rows(
             add_to_leader(clusters, drafts, row)
         else:
             add_phreds(batch, row, phreds)
-            assign_row(clusters, batch, drafts, row, families, 0)
+            assign_row(clusters, batch, drafts, strides, row, families, 0)
 
 
 @kernel
