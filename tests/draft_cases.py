@@ -68,7 +68,7 @@ def mutated(rng: random.Random, text: str, count: int) -> str:
 
 
 def random_key(rng: random.Random, most: int) -> list[Template]:
-    """Make the reads of a key: several molecules, chimeras of them, errors, N, any lengths."""
+    """Make the reads of a key: several molecules, chimeras, shifted reads, errors, N, lengths."""
     length = rng.choice([rng.randint(0, 200), rng.randint(30, 70)])
     paired = rng.random() < 0.3
     base = [random_sequence(rng, length), random_sequence(rng, length) if paired else ""]
@@ -78,7 +78,7 @@ def random_key(rng: random.Random, most: int) -> list[Template]:
         molecules.append([mutated(rng, text, apart) for text in base])
     unknown, error = rng.choice([0, 0.05, 0.4]), rng.choice([0, 0.01, 0.1])
     levels = rng.choice([[37], [2, 12, 23, 37], [8, 9, 10, 11]])
-    cut, chimeras = rng.choice([0, 0.2]), rng.choice([0, 0.1])
+    cut, chimeras, shifts = rng.choice([0, 0.2]), rng.choice([0, 0.1]), rng.choice([0, 0.1])
     weights = [rng.choice([1, 3, 20]) for _ in molecules]
     rows = []
     for _ in range(rng.choice([1, 2, 4, rng.randint(1, most)])):
@@ -86,6 +86,11 @@ def random_key(rng: random.Random, most: int) -> list[Template]:
         if rng.random() < chimeras:
             other, at = rng.choice(molecules), rng.randint(0, length)
             texts = [one[:at] + two[at:] for one, two in zip(texts, other, strict=True)]
+        if rng.random() < shifts:
+            mate, bases = rng.randrange(2), rng.randint(-4, 4)
+            gained = random_sequence(rng, bases) if bases > 0 else ""
+            texts = list(texts)
+            texts[mate] = (gained + texts[mate])[max(0, -bases) :][: len(texts[mate])]
         if rng.random() < cut:
             texts = [text[: rng.randint(0, length)] for text in texts]
         payload = []

@@ -44,6 +44,7 @@ class Family:
     trust: int
     rows: list[int]
     overfull: bool = False
+    shifted: bool = False
 
     @property
     def order(self) -> tuple[int, int, int]:
@@ -138,6 +139,35 @@ def assign(draft: str, families: Sequence[str]) -> int | None:
     )
 
 
+def starts_beside(row: Template, stride: int, draft: str) -> bool:
+    """Return whether a read fits a draft where one of its mates starts 1 to 3 bases beside."""
+    sides = 2 if row.payload[1] else 1
+    width = DRAFT_BASES // sides
+    for side in range(sides):
+        for shift in (-3, -2, -1, 1, 2, 3):
+            text = ""
+            for mate in range(sides):
+                for number in range(width):
+                    place = number * stride + (shift if mate == side else 0)
+                    there = 0 <= place < len(row.payload[mate])
+                    text += row.payload[mate][place] if there else "."
+            # A base that is not known is stored as the first one.
+            text = "".join(one if one in BASES + "." else BASES[0] for one in text)
+            if evident(text, draft) and compatible(text, draft):
+                return True
+    return False
+
+
+def flag_shifted(
+    families: Sequence[Family], lead: Family, rows: Sequence[Template], stride: int
+) -> None:
+    """Flag the families of which most reads fit the first one, the first leader's, beside."""
+    if families[0] is lead and stride:
+        for family in families[1:]:
+            fit = sum(starts_beside(rows[row], stride, lead.draft) for row in family.rows)
+            family.shifted = 2 * fit > len(family.rows)
+
+
 def hash_draft(draft: str) -> tuple[int, int, int]:
     """Return what too many drafts are chosen by."""
     rotated = (mask(draft) << 29 | mask(draft) >> 35) % WORD
@@ -202,11 +232,17 @@ def call_groups(reads: Sequence[Draft], leaders: Sequence[str]) -> list[tuple[st
 
 
 def find_families(
-    reads: Sequence[Draft], *, distinct: int = 1 << 16, most: int = 1 << 12
+    reads: Sequence[Draft],
+    rows: Sequence[Template] = (),
+    stride: int = 0,
+    *,
+    distinct: int = 1 << 16,
+    most: int = 1 << 12,
 ) -> list[Family]:
     """Return the families of the reads of one key, by number."""
     leaders, full = find_leaders([read.text for read in reads], distinct, most)
     families = [Family(*called, [], full) for called in call_groups(reads, leaders)]
+    lead = families[0]
     waiting = list(range(len(reads)))
     for _ in range(4):
         waiting = []
@@ -219,5 +255,6 @@ def find_families(
             break
         families = [family for family in families if family.rows]
     families.sort(key=lambda family: family.order)
+    flag_shifted(families, lead, rows, stride)
     families[0].rows += waiting
     return families

@@ -162,17 +162,18 @@ class Tables:
 
 
 def expected_rows(
-    rows: Sequence[Template], reads: Sequence[Draft], **most: int
+    rows: Sequence[Template], reads: Sequence[Draft], stride: int = 0, **most: int
 ) -> list[tuple[Any, ...]]:
     found = []
-    for number, family in enumerate(naive.find_families(reads, **most)):
+    for number, family in enumerate(naive.find_families(reads, rows, stride, **most)):
+        flags = family.overfull * tally.OVERFULL + family.shifted * tally.SHIFTED
         count = len(family.rows)
         sums = [
             sum(one) for one in zip(*(rows[r].barcode_quality for r in family.rows), strict=True)
         ]
         quality = [(4 * total + count) // (2 * count) for total in sums]
         quality += [0] * (WIDTH - len(quality))
-        found.append((family.draft, count, number, family.trust, int(family.overfull), quality))
+        found.append((family.draft, count, number, family.trust, flags, quality))
     return found
 
 
@@ -183,17 +184,31 @@ def check_phreds(found: tally.Phreds, phreds: Any) -> None:
     assert found.wrong[0] == pytest.approx(wrong_bases(phreds), rel=1e-4, abs=len(phreds))
 
 
-def in_memory(batch: Batch, drafts: Drafts, order: Any, clusters: Any) -> list[tuple[Any, ...]]:
+def in_memory(
+    batch: Batch, drafts: Drafts, order: Any, clusters: Any, stride: int = 0
+) -> list[tuple[Any, ...]]:
     tables = Tables(len(order))
     count = tally.tally_rows(
-        batch, drafts, order, clusters, tables.families, tables.quality, tables.phreds
+        batch,
+        drafts,
+        np.array([stride]),
+        order,
+        clusters,
+        tables.families,
+        tables.quality,
+        tables.phreds,
     )
     check_phreds(tables.phreds, batch.barcode_quality[:, :6])
     return tables.rows(count)
 
 
 def in_passes(
-    rng: random.Random, rows: Sequence[Template], stride: int, clusters: Any
+    rng: random.Random,
+    rows: Sequence[Template],
+    stride: int,
+    clusters: Any,
+    *,
+    shifts: bool = False,
 ) -> list[tuple[Any, ...]]:
     """Take a key in passes, each over pieces of another order."""
     tables = Tables(clusters.leader.size)
@@ -210,7 +225,8 @@ def in_passes(
             batch, left = batch_of(left[:size]), left[size:]
             drafts = make_drafts(size)
             kernels.extract_drafts(batch, np.array([stride]), 10, drafts)
-            tally.pass_rows(step, batch, drafts, clusters, tables.families, tables.phreds)
+            strides = np.array([stride if shifts else 0])
+            tally.pass_rows(step, batch, drafts, strides, clusters, tables.families, tables.phreds)
         if step == tally.COLLECT:
             between(tally.CHOOSE)
         elif step == tally.ADD:
@@ -223,6 +239,7 @@ def test_families_are_the_oracle() -> None:
     rng = random.Random(1)
     clusters = make_clusters(1 << 10, 1 << 8)
     several = Counter[int]()
+    shifted = 0
     for _ in range(ROUNDS):
         rows = random_key(rng, MOST_READS)
         stride = rng.randint(1, 3)
@@ -230,13 +247,15 @@ def test_families_are_the_oracle() -> None:
         batch = batch_of(rows)
         drafts = make_drafts(len(rows))
         kernels.extract_drafts(batch, np.array([stride]), 10, drafts)
-        expected = expected_rows(rows, reads)
+        expected = expected_rows(rows, reads, stride)
         order = np.array(rng.sample(range(len(rows)), len(rows)))
-        assert in_memory(batch, drafts, order, clusters) == expected
-        assert in_passes(rng, rows, stride, clusters) == expected
+        assert in_memory(batch, drafts, order, clusters, stride) == expected
+        assert in_passes(rng, rows, stride, clusters, shifts=True) == expected
         assert sum(row[1] for row in expected) == len(rows)
         several[min(4, len(expected))] += 1
+        shifted += sum(row[4] == tally.SHIFTED for row in expected)
     if not config.DISABLE_JIT:
+        assert shifted > 5
         assert min(several[number] for number in (1, 2, 3, 4)) > 5, several
 
 

@@ -18,6 +18,7 @@ from umimill.jit import kernel
 from umimill.kernels import status as kernels
 from umimill.kernels.queries import UNSURE_MISREAD
 from umimill.kernels.score import EdgeModel
+from umimill.kernels.tally import SHIFTED
 from umimill.likelihood import ln_fine, log_tables
 from umimill.link import EDGE
 from umimill.model import common_tables, sample_tables
@@ -31,8 +32,8 @@ from umimill.tally_sums import FamilySums
 
 
 @kernel
-def at_least(reads: int, large: int, model: Any, status: Any) -> Any:
-    return kernels.ln_at_least(reads, large, 0, model, status)
+def at_least(reads: int, large: int, ln_rate: Any, model: Any) -> Any:
+    return kernels.ln_at_least(reads, large, ln_rate, model)
 
 
 @kernel
@@ -60,29 +61,38 @@ def edge_model(**tables: Any) -> EdgeModel:
     )
 
 
-def status_model(errors: Any = None, lone: float = 0.1, rate: float = 0.0) -> Any:
+def ln_rate(rate: float) -> Any:
+    return np.array([ln_fine(rate) if rate else kernels.NO_CHIMERAS], np.int64).reshape(1)
+
+
+def status_model(
+    errors: Any = None, lone: float = 0.1, rate: float = 0.0, shifts: float = 0.0
+) -> Any:
     errors = np.zeros(256) if errors is None else errors
     return kernels.StatusModel(
         np.rint(np.array(errors) * (1 << kernels.ONE_BITS)).astype(np.int64)[None],
         np.array([round(lone * (1 << kernels.ONE_BITS))], np.int64),
-        np.array([ln_fine(rate) if rate else kernels.NO_CHIMERAS], np.int64).reshape(1),
+        ln_rate(rate),
         np.zeros((1, 2), np.int64),
+        ln_rate(shifts),
+        ln_rate(rate + shifts),
+        np.array([round(1024 * math.log(1e-3))], np.int64),
     )
 
 
 @pytest.mark.parametrize("rate", [1e-6, 1e-4, 1e-3, 0.02, 0.3])
 def test_the_tail_of_a_poisson(rate: float) -> None:
-    status, model = status_model(rate=rate), edge_model()
+    model, own_rate = edge_model(), ln_fine(rate)
     decided = 0
     for large in (1, 2, 3, 7, 20, 100, 1000, 4096, 5000, 50_000, 1_000_000):
         for reads in (1, 2, 3, 5, 10, 40, 200, 1000):
             exact = naive.at_least(reads, rate * large)
             if exact > 1e-30:
                 decided += 1
-                found = at_least(reads, large, model, status) / 1024
+                found = at_least(reads, large, own_rate, model) / 1024
                 assert found == pytest.approx(math.log(exact), abs=0.01)
             else:
-                assert at_least(reads, large, model, status) < -60 * 1024
+                assert at_least(reads, large, own_rate, model) < -60 * 1024
     assert decided > 10
 
 
@@ -133,11 +143,32 @@ def test_reads_are_unresolved_as_the_exact_chance_says() -> None:
     assert min(seen) > 10
 
 
+def count_by_hand(held: list[Family], flags: Any) -> tuple[Any, Any]:
+    """Return what count_minors counts of families in order."""
+    minors, sizes = np.zeros((2, 6), np.int64), np.zeros((2, 64), np.int64)
+    firsts: dict[tuple[int, str], Family] = {}
+    for one, flagged in zip(held, flags.tolist(), strict=True):
+        first = firsts.setdefault((one.sample, one.umi), one)
+        own = minors[one.sample]
+        if first is one:
+            own[kernels.FIRST_READS] += one.reads
+            continue
+        shared = naive.share_an_end(first.draft, one.draft)
+        even = first.reads <= 4 * one.reads
+        own[kernels.EVEN] += even
+        own[kernels.EVEN_SHIFTS] += even and flagged > 0
+        own[kernels.SHIFTS] += one.reads * (not even and flagged > 0)
+        if one.reads == 1 < first.reads and not flagged:
+            own[kernels.SHARING if shared else kernels.OTHERS] += 1
+        if (shared or flagged) and first.reads >= 2 * one.reads:
+            sizes[one.sample, min(one.reads, 63)] += 1
+    return minors, sizes
+
+
 def test_minors_are_counted_beside_the_first_of_their_key() -> None:
     rng = random.Random(3)
     for _ in range(cases(30)):
-        families, expected = [], [[0, 0, 0], [0, 0, 0]]
-        expected_sizes = np.zeros((2, 64), np.int64)
+        families = []
         for number in range(20):
             sample, umi = number % 2, "".join(rng.choices("ACGT", k=8))
             main = random_draft(rng)
@@ -147,20 +178,13 @@ def test_minors_are_counted_beside_the_first_of_their_key() -> None:
                 key.append(Family(sample, "", umi, rng.choice([1, 1, 2, 5, 70]), draft, (70,) * 8))
             families += key
         held = in_order(families)
-        for sample in (0, 1):
-            for umi in {one.umi for one in held if one.sample == sample}:
-                first, *others = [one for one in held if (one.sample, one.umi) == (sample, umi)]
-                expected[sample][2] += first.reads
-                for one in others:
-                    shared = naive.share_an_end(first.draft, one.draft)
-                    if one.reads == 1 < first.reads:
-                        expected[sample][not shared] += 1
-                    if shared and first.reads >= 2 * one.reads:
-                        expected_sizes[sample, min(one.reads, 63)] += 1
-        minors, sizes = np.zeros((2, 3), np.int64), np.zeros((2, 64), np.int64)
-        kernels.count_minors(table_of(held)[0], minors, sizes)
-        assert minors.tolist() == expected
-        assert (sizes == expected_sizes).all()
+        table = table_of(held)[0]
+        table["flags"] = rng.choices([0, SHIFTED], k=table.size)
+        minors, sizes = np.zeros((2, 6), np.int64), np.zeros((2, 64), np.int64)
+        kernels.count_minors(table, minors, sizes)
+        expected = count_by_hand(held, table["flags"])
+        assert (minors == expected[0]).all()
+        assert (sizes == expected[1]).all()
         assert sizes.any()
 
 
@@ -320,6 +344,52 @@ def test_what_was_moved_away_left_its_chimeras_behind() -> None:
         fates["moved"] = [moved, 0]
         kernels.judge(own, quality, fates, model, status)
         assert fates["status"].tolist() == [kernels.MOLECULE, expected]
+
+
+def shifted_table(rng: np.random.Generator, shifts: float) -> Any:
+    """Return FAMILY[n] of molecules, beside them families of shifted reads."""
+    table, _ = simulated(rng, molecules=3000, length=10, clones=0, rate=0.0)
+    rows = []
+    for one in table:
+        beside = rng.binomial(one["reads"], shifts)
+        rows.append(one.copy())
+        if one["family"] == 0 and 0 < 2 * beside < one["reads"]:
+            other = one.copy()
+            other["draft"] = ~one["draft"]
+            other["reads"], other["family"], other["flags"] = beside, 1000, SHIFTED
+            rows.append(other)
+    return np.array(rows, FAMILY)
+
+
+@pytest.mark.parametrize("shifts", [0.0, 0.002, 0.02])
+def test_shifted_reads_are_parts_of_the_first_family(shifts: float) -> None:
+    table = shifted_table(np.random.default_rng(1), shifts)
+    chimeras, model, status = estimated(table)
+    assert chimeras.shifts == pytest.approx(shifts, rel=0.2)
+    assert chimeras.rate < 1e-4
+    fates = np.zeros(table.size, FATE)
+    fates["reads"] = table["reads"]
+    fates["root_key"], fates["root_family"] = table["key"], table["family"]
+    # What the first family was corrected to, its parts belong to.
+    firsts = np.flatnonzero(table["family"] == 0)
+    fates["root_family"][firsts] = 7
+    kernels.judge(table, np.full((table.size, 32), 74, np.uint8), fates, model, status)
+    flagged = table["flags"] == SHIFTED
+    assert flagged.any() == (shifts > 0)
+    assert (fates["status"][~flagged] == kernels.MOLECULE).all()
+    assert (fates["status"][flagged] == kernels.SHIFT).all()
+    assert (fates["root_family"][flagged] == 7).all()
+
+
+def test_starts_beside_one_another_are_molecules_where_keys_are_crowded() -> None:
+    """iCLIP: starts of molecules lie beside one another, and all share few UMIs."""
+    rng = np.random.default_rng(2)
+    table, _ = simulated(rng, molecules=3000, length=5, clones=0, rate=0.0)
+    beside = (table["family"] > 0) & (rng.random(table.size) < 0.1)
+    table["flags"] = np.where(beside, SHIFTED, 0)
+    status, chimeras = judged(table)
+    assert chimeras.shifts == 0
+    assert (status == kernels.MOLECULE).all()
 
 
 def test_arrivals_do_not_make_an_unsure_read_sure() -> None:

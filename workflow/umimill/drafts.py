@@ -65,7 +65,7 @@ def make_clusters(distinct: int = MOST_DISTINCT, families: int = MOST_FAMILIES) 
         np.empty(2 * distinct, np.int64),
         np.empty(2 * distinct, np.int64),
         np.empty(4 * distinct, np.int64),
-        np.zeros(7, np.int64),
+        np.zeros(6, np.int64),
         np.zeros(3, np.uint64),
         np.empty(families, np.uint64),
         np.empty(families, np.uint64),

@@ -23,8 +23,8 @@ from umimill.kernels.drafts import (
 U = np.uint64
 
 # Entries of Clusters.state: distinct drafts, slots in use, whether some were cut, leaders, whether
-# there were more, reads that say nothing, and the leader that shifted reads are looked for of.
-DISTINCT, SLOTS, CUT, LEADERS, FULL, WAITING, MAIN = range(7)
+# there were more, reads that say nothing.
+DISTINCT, SLOTS, CUT, LEADERS, FULL, WAITING = range(6)
 
 
 class Clusters(NamedTuple):
@@ -38,14 +38,14 @@ class Clusters(NamedTuple):
         count: i64[D], their reads.
         order: i64[D], their numbers in order.
         slots: i64[2 D], hash table: number + 1; D is a power of two.
-        state: i64[7], see the constants.
+        state: i64[6], see the constants.
         bound: u64[3], hash, draft and mask of the last draft kept, where some were cut.
         leader: u64[F], drafts of leaders.
         lanes: u64[F], their masks in lanes.
         planes: i64[F, 4, 32], sums of Phred by base and position.
         barcode: i64[F + 1, 32], sums of the barcode's Phreds by family, the last for reads that
             say nothing.
-        shifted: i64[F], reads that fit the main family where they start some bases beside.
+        shifted: i64[F], reads that fit the first leader's family, starting some bases beside.
         codes: u8[32], scratch.
     """
 

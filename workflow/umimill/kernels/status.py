@@ -115,7 +115,7 @@ def count_minors(families: Any, minors: Any, sizes: Any) -> None:
         minors: i64[S, 6], added to: families of one read beside a larger one of their key that
             share an end with it, those that do not, and the reads of all first families; reads of
             families that are shifted (kernels.tally.SHIFTED) to one of more than EVEN_RATIO times
-            their reads; families beside one of at most EVEN_RATIO times their reads, and how many of
+            their reads; families beside one of at most EVEN_RATIO times theirs, and how many of
             these are shifted.
         sizes: i64[S, 64], added to: families beside a larger one of their key, of twice their reads
             or more, that share an end with it or are shifted, by reads (63 = 63 or more).
@@ -325,8 +325,8 @@ def judge(families: Any, quality: Any, fates: Any, model: EdgeModel, status: Sta
 def judge_misread(families: Any, edges: Any, fates: Any, status: StatusModel) -> None:
     """Judge the families of one read that are misread for certain, by their best parents.
 
-    Either one of several parents may be it, or the payload is not that of the only one: a chimera or
-    a shifted read with a misread barcode lies beside its molecule.
+    Either one of several parents may be it, or the payload is not that of the only one: a chimera
+    or a shifted read with a misread barcode lies beside its molecule.
 
     Args:
         families: FAMILY[n], whole keys.

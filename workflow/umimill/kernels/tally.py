@@ -10,7 +10,6 @@ from umimill.jit import count_bits, inline_kernel, kernel
 from umimill.kernels.clusters import (
     FULL,
     LEADERS,
-    MAIN,
     WAITING,
     Clusters,
     add_leader,
@@ -102,17 +101,12 @@ def call_families(clusters: Clusters, hot: Any, families: Any, start: int) -> No
 
     A family's number is for now that of its leader. Of equal drafts the first will have the reads.
     """
-    most = np.int64(-1)
     for leader in range(clusters.state[LEADERS]):
         number = start + leader
         begin_family(hot, families, number)
         families[number]["family"] = leader
         families[number]["flags"] = OVERFULL if clusters.state[FULL] else 0
         call_leader(clusters, leader, families, number)
-        phreds = clusters.planes[leader].sum()
-        if phreds > most:
-            most = phreds
-            clusters.state[MAIN] = leader
 
 
 @inline_kernel
@@ -142,11 +136,11 @@ def assign_row(
         add_barcode(batch, row, clusters.barcode, clusters.leader.size)
         return
     families[found]["reads"] += np.uint32(1)
-    main = start + clusters.state[MAIN]
-    if found != main:
+    # The first leader's family has nearly always the most reads; a flag is for that one alone.
+    if found != start:
         stride = strides[batch.hot[row]["sample"]]
         clusters.shifted[families[found]["family"]] += is_shifted(
-            batch, row, stride, families[main]["draft"], families[main]["mask"]
+            batch, row, stride, families[start]["draft"], families[start]["mask"]
         )
     add_barcode(batch, row, clusters.barcode, np.int64(families[found]["family"]))
 
@@ -205,7 +199,7 @@ def finish_key(clusters: Clusters, families: Any, quality: Any, start: int) -> i
     for number in range(start, stop):
         place = np.int64(families[number]["family"])
         is_most = 2 * clusters.shifted[place] > np.int64(families[number]["reads"])
-        if number > start and is_most and first == clusters.state[MAIN]:
+        if number > start and is_most and first == 0:
             families[number]["flags"] |= np.uint8(SHIFTED)
         fill_quality(clusters.barcode, place, families[number], quality, number)
         families[number]["family"] = number - start
