@@ -240,6 +240,19 @@ def share_an_end(draft: str, other: str) -> bool:
     return len(differ) >= 8 and (sum(differ[:8]) <= 1 or sum(differ[-8:]) <= 1)
 
 
+def is_mixed(first: str, second: str) -> bool:
+    """Return whether drafts agree at one end, and behind their second mismatch are as by chance."""
+    both = [one != two for one, two in zip(first, second, strict=True) if "N" not in one + two]
+    for differ in (both, both[::-1]):
+        places = [place for place, one in enumerate(differ) if one]
+        if len(places) < 2 or places[1] < 8:
+            continue
+        behind = differ[places[1] :]
+        if len(behind) >= 6 and 2 * sum(behind) >= len(behind):
+            return True
+    return False
+
+
 def at_least(reads: int, mean: float) -> float:
     """Return P(X >= reads), X ~ Poisson(mean), smallest terms first."""
     if mean < reads:

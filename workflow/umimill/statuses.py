@@ -42,6 +42,16 @@ def chimera_rate(minors: Sequence[int], estimates: Estimates, sharing: float) ->
     return _rate(minors[kernels.SHARING], minors[kernels.FIRST_READS], chance)
 
 
+def neither_rate(minors: Sequence[int], estimates: Estimates, sharing: float) -> float:
+    """Return the chimeric reads of a read where there are some for certain, else 0.
+
+    Families that are another payload behind the end that they share, as chimera_rate.
+    """
+    seen, reads = minors[kernels.MIXED], minors[kernels.FIRST_READS]
+    chance = estimates.molecules * estimates.occupancy * float(estimates.sizes[1]) * sharing
+    return _rate(seen, reads, chance) if seen > DEVIATIONS * float(np.sqrt(seen + 1)) else 0.0
+
+
 def shift_rate(minors: Sequence[int], estimates: Estimates, beside: float) -> float:
     """Return the shifted reads of a read, 0 where no more are seen than chance gives.
 
@@ -89,6 +99,7 @@ class Chimeras:
 
     Attributes:
         rate: chimeric reads of a read.
+        neither: chimeric reads of a read, 0 where none are there for certain.
         sharing: share of pairs of molecules that share an end.
         shifts: shifted reads of a read.
         beside: share of pairs of molecules of which one is as if it were the other, shifted.
@@ -96,6 +107,7 @@ class Chimeras:
     """
 
     rate: float
+    neither: float
     sharing: float
     shifts: float
     beside: float
@@ -115,6 +127,7 @@ def estimate_chimeras(minors: Array, draws: Array, estimates: Estimates) -> Chim
     beside = beside_share(counts)
     return Chimeras(
         chimera_rate(counts, estimates, sharing),
+        neither_rate(counts, estimates, sharing),
         sharing,
         shift_rate(counts, estimates, beside),
         beside,
@@ -131,6 +144,7 @@ def status_tables(chimeras: Chimeras, estimates: Estimates) -> dict[str, Array]:
         "errors": np.rint(np.minimum(estimates.errors, MOST_ERROR) * one).astype(np.int64),
         "lone": np.array(round(lone * one), np.int64),
         "chimeras": _ln_rate(chimeras.rate),
+        "neither": _ln_rate(chimeras.neither),
         "sharing": ln_unit(np.array([1.0 - sharing, sharing])),
         "shifts": _ln_rate(chimeras.shifts),
         "apart": _ln_rate(chimeras.rate + chimeras.shifts),

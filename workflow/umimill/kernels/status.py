@@ -35,12 +35,14 @@ MOLECULE, CHIMERA_SUSPECT, UNRESOLVED, SHIFT = 0, 1, 2, 4
 # A chimera has one end of its molecule: of so many sampled bases at one end all but one agree.
 END_BASES = 8
 END_MISMATCHES = 1
+# Behind an end, so many bases show whether they are another payload's.
+LEAST_BEHIND = 6
 # 1024 ln 0.05: the share of chimeras that show neither end.
 LN_NEITHER_END = -3068
 # None were seen.
 NO_CHIMERAS = -(1 << 50)
 # Columns of the sums of count_minors.
-SHARING, OTHERS, FIRST_READS, SHIFTS, EVEN, EVEN_SHIFTS = range(6)
+SHARING, MIXED, FIRST_READS, SHIFTS, EVEN, EVEN_SHIFTS = range(6)
 MINORS = 6
 # A molecule of so many times the reads, or fewer, has no reads enough to be shifted.
 EVEN_RATIO = 4
@@ -55,7 +57,9 @@ class StatusModel(NamedTuple):
     Attributes:
         errors: i64[S, 256], 2^30 e of a barcode base by its half-Phred.
         lone: i64[S], 2^30 times the share of reads whose molecule has no other.
-        chimeras: i64[S], fine ln(chimeric reads of a read), or NO_CHIMERAS.
+        chimeras: i64[S], fine ln(chimeric reads of a read), or NO_CHIMERAS: of those that share an
+            end with their molecule, be it that they are misread at the other one.
+        neither: i64[S], the same of those that share none.
         sharing: i64[S, 2], 1024 ln P(two molecules do not, do share an end).
         shifts: i64[S], fine ln(shifted reads of a read), or NO_CHIMERAS.
         apart: i64[S], fine ln(chimeric and shifted reads of a read), or NO_CHIMERAS.
@@ -65,6 +69,7 @@ class StatusModel(NamedTuple):
     errors: Any
     lone: Any
     chimeras: Any
+    neither: Any
     sharing: Any
     shifts: Any
     apart: Any
@@ -113,10 +118,10 @@ def count_minors(families: Any, minors: Any, sizes: Any) -> None:
     Args:
         families: FAMILY[n], whole keys.
         minors: i64[S, 6], added to: families of one read beside a larger one of their key that
-            share an end with it, those that do not, and the reads of all first families; reads of
-            families that are shifted (kernels.tally.SHIFTED) to one of more than EVEN_RATIO times
-            their reads; families beside one of at most EVEN_RATIO times theirs, and how many of
-            these are shifted.
+            share an end with it, those of them that are another payload behind it; the reads of all
+            first families; reads of families that are shifted (kernels.tally.SHIFTED) to one of
+            more than EVEN_RATIO times their reads; families beside one of at most EVEN_RATIO times
+            theirs, and how many of these are shifted.
         sizes: i64[S, 64], added to: families beside a larger one of their key, of twice their reads
             or more, that share an end with it or are shifted, by reads (63 = 63 or more).
     """
@@ -143,7 +148,33 @@ def count_minors(families: Any, minors: Any, sizes: Any) -> None:
         if shared or shifted:
             sizes[sample, min(reads, 63)] += 1
         if reads == 1 and not shifted:
-            minors[sample, SHARING if shared else OTHERS] += 1
+            minors[sample, SHARING] += shared
+            minors[sample, MIXED] += is_mixed(
+                main["draft"], main["mask"], families[row]["draft"], families[row]["mask"]
+            )
+
+
+@inline_kernel
+def is_mixed(draft: Any, mask: Any, other: Any, other_mask: Any) -> bool:
+    """Return whether two drafts agree at one end, and no more than by chance behind that.
+
+    A chimera of another payload does; misread bases lie scattered.
+    """
+    for side in range(2):
+        known = mismatches = behind = 0
+        for step in range(DRAFT_BASES):
+            position = step if side == 0 else DRAFT_BASES - 1 - step
+            found = base_differs(draft, mask, other, other_mask, position)
+            if found < 0:
+                continue
+            if mismatches <= END_MISMATCHES:
+                known += 1
+            mismatches += found
+            behind += mismatches > END_MISMATCHES
+        differ = mismatches - END_MISMATCHES
+        if known > END_BASES and behind >= LEAST_BEHIND and 2 * differ >= behind:
+            return True
+    return False
 
 
 @kernel
@@ -211,10 +242,11 @@ def is_chimera(
 ) -> bool:
     """Return whether a family is a chimera of the main one rather than another molecule."""
     sample = np.int64(family["sample"])
-    if status.chimeras[sample] == NO_CHIMERAS:
-        return False
     shared = share_an_end(main["draft"], main["mask"], family["draft"], family["mask"])
-    chimera = ln_at_least(reads, main_reads, status.chimeras[sample], model)
+    ln_rate = status.chimeras[sample] if shared else status.neither[sample]
+    if ln_rate == NO_CHIMERAS:
+        return False
+    chimera = ln_at_least(reads, main_reads, ln_rate, model)
     if not shared:
         chimera += LN_NEITHER_END
     molecule = score_independent(family, sample, model)
