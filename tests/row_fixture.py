@@ -9,7 +9,8 @@ import numpy as np
 from hypothesis import strategies as st
 
 from stage_fixture import Row, random_bases
-from umimill.partition import HOT, Leaves, PartitionWriter, Staging
+from umimill.partition import HOT, Leaves
+from umimill.partition_writer import PartitionWriter, Staging
 
 HAS_UNKNOWN = 32
 MASK = (1 << 64) - 1

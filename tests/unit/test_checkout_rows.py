@@ -26,7 +26,7 @@ from umimill.fastq import read_templates
 from umimill.kernels.match import VERDICT, Foreign
 from umimill.layout import sample_layouts
 from umimill.matching import Matcher
-from umimill.partition import Staging
+from umimill.partition_writer import Staging
 
 SWAPPED, REVERSED, HAS_UNKNOWN = 1, 2, 32
 COMPLEMENT = bytes.maketrans(b"ACGTU", b"TGCAA")

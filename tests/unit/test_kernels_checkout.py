@@ -39,7 +39,7 @@ from umimill.kernels.match import VERDICTS, Mates, Patterns
 from umimill.kernels.search import Scratch
 from umimill.layout import SampleLayout, check_row
 from umimill.matching import complements, staged_rows, table_of
-from umimill.partition import Staging
+from umimill.partition_writer import Staging
 
 EMPTY: Read = ("", [])
 EVEN = (0.25, 0.25, 0.25, 0.25)

@@ -22,7 +22,8 @@ from row_fixture import (
 from stage_fixture import Row, all_rows, files_below, partition_rows, slow_settings
 from umimill.blockfile import BlockFile, BlockWriter
 from umimill.errors import UmimillError
-from umimill.partition import HOT, Leaves, PartitionFile, PartitionWriter
+from umimill.partition import HOT, Leaves, PartitionFile
+from umimill.partition_writer import PartitionWriter
 
 
 @pytest.fixture(scope="module")

@@ -28,7 +28,8 @@ from umimill.kernels.match import Foreign
 from umimill.layout import leaf_widths, sample_layouts
 from umimill.matching import Matcher
 from umimill.metrics import Meter
-from umimill.partition import MOST_RECORDS, Leaves, PartitionWriter, Staging
+from umimill.partition import MOST_RECORDS, Leaves
+from umimill.partition_writer import PartitionWriter, Staging
 from umimill.read_names import NameWriter
 from umimill.unplaced import SplitWriter
 

@@ -23,7 +23,7 @@ from umimill.kernels.match import (
     Patterns,
 )
 from umimill.layout import SampleLayout
-from umimill.partition import Staging
+from umimill.partition_writer import Staging
 from umimill.patterns import compile_patterns
 
 Matches = npt.NDArray[np.int32]

@@ -26,7 +26,8 @@ from umimill.merge_counts import MergeCounts
 from umimill.metrics import Meter
 from umimill.outcomes import OutcomeCounts
 from umimill.partial import PARTIAL_FATE, next_places, partial_batches, partial_fates
-from umimill.partition import PartitionFile, PartitionWriter, Staging
+from umimill.partition import PartitionFile
+from umimill.partition_writer import PartitionWriter, Staging
 from umimill.placing import find_families
 from umimill.plan import read_plan
 from umimill.queries import apply_next

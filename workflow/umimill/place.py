@@ -31,7 +31,8 @@ from umimill.likelihood import (
 from umimill.loading import RowLoader, make_batch
 from umimill.metrics import Meter
 from umimill.move import staged_arrays
-from umimill.partition import HOT, PartitionFile, PartitionWriter, Staging, sorted_order
+from umimill.partition import HOT, PartitionFile, sorted_order
+from umimill.partition_writer import PartitionWriter, Staging
 
 # A read is placed where the listed cell is so much likelier than all else.
 LEAST_POSTERIOR = 0.975

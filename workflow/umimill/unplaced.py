@@ -14,7 +14,8 @@ import numpy as np
 
 from umimill.cell_list import CELL_COUNT
 from umimill.kernels.cell_list import CellList, split_rows
-from umimill.partition import Leaves, PartitionWriter, Staging, sorted_order
+from umimill.partition import Leaves, sorted_order
+from umimill.partition_writer import PartitionWriter, Staging
 
 
 class SplitWriter:

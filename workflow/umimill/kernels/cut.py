@@ -62,7 +62,7 @@ class Rules(NamedTuple):
 
 
 class Rows(NamedTuple):
-    """Staged rows (partition.Staging)."""
+    """Staged rows (partition_writer.Staging)."""
 
     hot: Any
     barcode_quality: Any

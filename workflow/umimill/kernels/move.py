@@ -15,7 +15,7 @@ U = np.uint64
 
 
 class Staged(NamedTuple):
-    """The arrays of a partition.Staging of an outbox.
+    """The arrays of a partition_writer.Staging of an outbox.
 
     Attributes:
         hot: HOT[rows].
