@@ -5,7 +5,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from umimill import plots, plots_refine, svg
+from umimill import plots, plots_refine, plots_run, svg
 from umimill.barcode_sums import RankPoint
 from umimill.summary import bin_title
 
@@ -19,26 +19,26 @@ def draw_shares(width=plots.WIDE, rows=(("L1", FATES), ("L2", {}))):
 
 def draw_seconds(width=plots.WIDE):
     rows = [("tally", CLOCKS), ("gather", {"write": 0.2})]
-    return plots.second_bars(rows, width=width, name="seconds", label="Finding.")
+    return plots_run.second_bars(rows, width=width, name="seconds", label="Finding.")
 
 
 def draw_rates(width=plots.WIDE):
-    bars = [plots.RateBar("tally", 1e5, 2e5, 4e5), plots.RateBar("gather", 9e5, 9e5, 9e5)]
-    return plots.rate_dots(bars, width=width, name="rates", label="Finding.")
+    bars = [plots_run.RateBar("tally", 1e5, 2e5, 4e5), plots_run.RateBar("gather", 9e5, 9e5, 9e5)]
+    return plots_run.rate_dots(bars, width=width, name="rates", label="Finding.")
 
 
 def draw_memory(width=plots.WIDE, jobs=3):
     points = [
-        plots.MemoryPoint(stage, 400_000_000, 150_000_000 + 10_000 * (i % 999))
+        plots_run.MemoryPoint(stage, 400_000_000, 150_000_000 + 10_000 * (i % 999))
         for i in range(jobs)
         for stage in ("tally", "plan", "elsewhere")
     ]
-    return plots.memory_scatter(points, width=width, name="memory", label="Finding.")
+    return plots_run.memory_scatter(points, width=width, name="memory", label="Finding.")
 
 
 def draw_buckets(width=plots.WIDE, buckets=8):
     rows = [("L1", [(10 * i, i) for i in range(buckets)]), ("L2", [(5, 0)])]
-    return plots.bucket_bars(rows, width=width, name="buckets", label="Finding.")
+    return plots_run.bucket_bars(rows, width=width, name="buckets", label="Finding.")
 
 
 def draw_sizes(width=plots.WIDE, samples=3):
@@ -171,7 +171,7 @@ def test_part_names_stand_on_bars_where_there_is_room():
 
 
 def test_one_bucket_has_one_whole_tick():
-    text = plots.bucket_bars([("L1", [(5, 3)])], name="buckets", label="Finding.")
+    text = plots_run.bucket_bars([("L1", [(5, 3)])], name="buckets", label="Finding.")
     assert [word for word in words(text) if word.startswith("1")] == ["1"]
 
 

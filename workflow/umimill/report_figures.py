@@ -1,6 +1,6 @@
 """Figures of the report page: what is drawn, its title as a finding, its caption and legend.
 
-Knows what the numbers say; how marks are drawn is in `plots`.
+Knows what the numbers say; how marks are drawn is in `plots`, `plots_run`.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from umimill import barcode_sums, cell_report, plots, report_tables, summary
+from umimill import barcode_sums, cell_report, plots, plots_run, report_tables, summary
 from umimill.barcode_sums import Outcome
 from umimill.cell_sums import SampleCells
 from umimill.findings import count, percent, plural, size
@@ -132,7 +132,7 @@ def rates(rated: Sequence[StageSum]) -> Figure:
     """Reads per second of the stages that had reads."""
     slow = min(rated, key=lambda s: s.reads_per_second)
     title = f"{slow.stage} is the slowest stage: {short(slow.reads_per_second)} reads/s"
-    bars = [plots.RateBar(s.stage, s.slowest, s.reads_per_second, s.fastest) for s in rated]
+    bars = [plots_run.RateBar(s.stage, s.slowest, s.reads_per_second, s.fastest) for s in rated]
     caption = (
         "Dot: reads of the stage over the time of its jobs that had reads. "
         "Line: from the slowest to the fastest of them."
@@ -140,7 +140,7 @@ def rates(rated: Sequence[StageSum]) -> Figure:
     return drawn(
         title[0].upper() + title[1:],
         caption,
-        lambda width, name: plots.rate_dots(
+        lambda width, name: plots_run.rate_dots(
             bars, width=width, name=name, label=f"Reads per second by stage. {title}."
         ),
         "rates",
@@ -162,11 +162,11 @@ def clocks(sums: Sequence[StageSum]) -> Figure:
         title[0].upper() + title[1:],
         "Busy seconds by clock, added up over the threads and jobs of a stage. Other: time of "
         "the jobs that no clock covers.",
-        lambda width, name: plots.second_bars(
+        lambda width, name: plots_run.second_bars(
             rows, width=width, name=name, label=f"Busy seconds by stage and clock. {title}."
         ),
         "clocks",
-        _legend(shown, plots.CLOCK_COLORS),
+        _legend(shown, plots_run.CLOCK_COLORS),
     )
 
 
@@ -178,14 +178,14 @@ def memory(planned: Sequence[Job]) -> Figure:
     if over:
         title = f"{count(over)} of {plural(len(planned), 'job')} used more memory than planned"
     points = [
-        plots.MemoryPoint(job.stage, job.allowed_bytes, job.peak_rss_bytes)
+        plots_run.MemoryPoint(job.stage, job.allowed_bytes, job.peak_rss_bytes)
         for job in sorted(planned, key=lambda job: summary.stage_order(job.stage))
     ]
     return drawn(
         title,
         "One mark a job, or several jobs of a stage where they coincide. On the line a job "
         "would use all that `mem_mb` allows it.",
-        lambda width, name: plots.memory_scatter(
+        lambda width, name: plots_run.memory_scatter(
             points,
             width=width,
             name=name,
@@ -203,12 +203,14 @@ def spill(rows: Sequence[tuple[str, Sequence[tuple[int, int]]]]) -> Figure:
     if not hit:
         title = f"UMI tables of a bucket took at most {size(max(held for held, _ in cells))}"
     if len(rows) <= BARS_MAX:
-        shown = [("held in memory", plots.HELD_COLOR)]
-        shown += [("spilled to disk", plots.SPILLED_COLOR)] if hit else []
+        shown = [("held in memory", plots_run.HELD_COLOR)]
+        shown += [("spilled to disk", plots_run.SPILLED_COLOR)] if hit else []
         return drawn(
             title,
             "Bytes of UMI tables by bucket, the same axis for every library.",
-            lambda width, name: plots.bucket_bars(rows, width=width, name=name, label=f"{title}."),
+            lambda width, name: plots_run.bucket_bars(
+                rows, width=width, name=name, label=f"{title}."
+            ),
             "spill",
             shown,
         )
