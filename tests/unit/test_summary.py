@@ -2,7 +2,7 @@
 
 import pytest
 
-from umimill import barcode_sums, ledger_checks, summary
+from umimill import barcode_sums, job_sums, ledger_checks, summary
 from umimill import outcomes as move_outcomes
 from umimill.barcode_sums import Barcodes, Outcome
 from umimill.summary import Job, LedgerRow, Library, Sample
@@ -181,13 +181,13 @@ def at(second, wall, **values):
     ],
 )
 def test_wall_time_counts_overlaps_once_and_gaps_not(jobs, spans):
-    assert summary.wall_spans(jobs) == pytest.approx(spans)
+    assert job_sums.wall_spans(jobs) == pytest.approx(spans)
 
 
 def test_rate_of_a_stage_leaves_out_jobs_without_reads():
     fed = job(reads=100, wall_seconds=2, cpu_seconds=2, clocks={"sort": 1.5})
     idle = job(reads=0, wall_seconds=8, cpu_seconds=0)
-    (stage,) = summary.stage_sums([fed, idle])
+    (stage,) = job_sums.stage_sums([fed, idle])
     assert (stage.jobs, stage.reads, stage.wall_seconds) == (2, 100, 10)
     assert stage.reads_per_second == 50
     assert stage.clocks == pytest.approx({"sort": 1.5, "other": 8.5})
@@ -195,19 +195,19 @@ def test_rate_of_a_stage_leaves_out_jobs_without_reads():
 
 def test_stages_come_in_the_order_of_the_flow_and_unknown_ones_last():
     jobs = [job(name) for name in ("zeta", "gather", "probe", "alpha", "tally")]
-    order = [stage.stage for stage in summary.stage_sums(jobs)]
+    order = [stage.stage for stage in job_sums.stage_sums(jobs)]
     assert order == ["probe", "tally", "gather", "alpha", "zeta"]
 
 
 def test_clocks_of_many_threads_leave_no_negative_rest():
     threaded = job(wall_seconds=2, cpu_seconds=7, clocks={"match": 7.5})
-    assert summary.busy_seconds(threaded) == {"match": 7.5}
+    assert job_sums.busy_seconds(threaded) == {"match": 7.5}
 
 
 def test_the_clock_of_spill_is_a_part_of_the_others():
     """A second of three that were sorted went to disk: two are left, not one."""
     spilled = job(wall_seconds=5, cpu_seconds=4, clocks={"sort": 3.0, "spill": 1.0})
-    assert summary.busy_seconds(spilled) == {"sort": 3.0, "other": 2.0}
+    assert job_sums.busy_seconds(spilled) == {"sort": 3.0, "other": 2.0}
 
 
 def test_spill_by_bucket_holds_the_largest_table_and_adds_up_the_spills():
@@ -217,8 +217,8 @@ def test_spill_by_bucket_holds_the_largest_table_and_adds_up_the_spills():
         job("tally", bucket="3-of-3", umi_memory_bytes=4),
         job("checkout", unit="u", part="1-of-1", umi_memory_bytes=99),
     )
-    assert summary.spill_by_bucket(library(jobs=jobs)) == [(0, 0), (5, 8), (4, 0)]
-    assert summary.spill_by_bucket(library()) == []
+    assert job_sums.spill_by_bucket(library(jobs=jobs)) == [(0, 0), (5, 8), (4, 0)]
+    assert job_sums.spill_by_bucket(library()) == []
 
 
 def test_allowed_memory_is_the_budget_and_the_baseline():

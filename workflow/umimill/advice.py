@@ -10,7 +10,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from umimill import ledger_checks, summary
+from umimill import job_sums, ledger_checks, summary
 from umimill.barcode_sums import SATURATED_SHARE, Barcodes
 from umimill.findings import count, duration, names, percent, plural, size
 from umimill.summary import Job, Library
@@ -95,7 +95,7 @@ def advise(libraries: Sequence[Library]) -> list[Advice]:
         found += [*_advise_samples(library), *_advise_chance(library), *_advise_depth(library, of)]
         found += _advise_barcodes(library)
         found += [*_advise_spill(library, of), *_advise_skew(library, of)]
-    found += _advise_memory(summary.all_jobs(libraries)) + _advise_start(libraries)
+    found += _advise_memory(job_sums.all_jobs(libraries)) + _advise_start(libraries)
     order = {"error": 0, "warning": 1, "note": 2}
     return sorted(_folded(found), key=lambda advice: order[advice.level])
 
@@ -319,12 +319,12 @@ def _advise_memory(jobs: Sequence[Job]) -> list[Advice]:
 
 
 def _stages(jobs: Sequence[Job]) -> str:
-    return names(sorted({job.stage for job in jobs}, key=summary.stage_order))
+    return names(sorted({job.stage for job in jobs}, key=job_sums.stage_order))
 
 
 def _advise_start(libraries: Sequence[Library]) -> list[Advice]:
-    jobs = summary.all_jobs(libraries)
-    busy = sum(sum(summary.busy_seconds(job).values()) for job in jobs)
+    jobs = job_sums.all_jobs(libraries)
+    busy = sum(sum(job_sums.busy_seconds(job).values()) for job in jobs)
     idle = sum(_clock(job.clocks, "start") + _clock(job.clocks, "compile") for job in jobs)
     spilled = any(job.umi_spill_bytes for job in jobs)
     single = all(library.buckets == 1 for library in libraries)

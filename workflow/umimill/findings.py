@@ -10,7 +10,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from umimill import barcode_sums, ledger_checks, summary
+from umimill import barcode_sums, job_sums, ledger_checks, summary
 from umimill.barcode_sums import Barcodes
 from umimill.summary import Job, Library
 
@@ -206,10 +206,10 @@ def _chance(libraries: Sequence[Library]) -> list[str]:
 
 def cost(libraries: Sequence[Library]) -> list[str]:
     """CPU and wall time, the largest job, spill."""
-    jobs = summary.all_jobs(libraries)
+    jobs = job_sums.all_jobs(libraries)
     if not jobs:
         return ["No job wrote its measurements."]
-    busy, span = summary.wall_spans(jobs)
+    busy, span = job_sums.wall_spans(jobs)
     cpu = duration(sum(job.cpu_seconds for job in jobs))
     came = sum(summary.templates_in(library) for library in libraries)
     rate = f" ({plural(round(came / busy), 'template')} per second)" if came and busy > 0 else ""

@@ -8,11 +8,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from umimill import barcode_sums, cell_report, plots, plots_run, report_tables, summary
+from umimill import barcode_sums, cell_report, job_sums, plots, plots_run, report_tables, summary
 from umimill.barcode_sums import Outcome
 from umimill.cell_sums import SampleCells
 from umimill.findings import count, percent, plural, size
-from umimill.summary import Job, StageSum
+from umimill.job_sums import StageSum
+from umimill.summary import Job
 from umimill.svg import short, words
 
 PANELS_MAX = 12
@@ -179,7 +180,7 @@ def memory(planned: Sequence[Job]) -> Figure:
         title = f"{count(over)} of {plural(len(planned), 'job')} used more memory than planned"
     points = [
         plots_run.MemoryPoint(job.stage, job.allowed_bytes, job.peak_rss_bytes)
-        for job in sorted(planned, key=lambda job: summary.stage_order(job.stage))
+        for job in sorted(planned, key=lambda job: job_sums.stage_order(job.stage))
     ]
     return drawn(
         title,

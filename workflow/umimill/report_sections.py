@@ -13,6 +13,7 @@ from umimill import (
     advice,
     cell_report,
     findings,
+    job_sums,
     ledger_checks,
     report_barcodes,
     report_figures,
@@ -125,10 +126,10 @@ def page(libraries: Sequence[Library]) -> Page:
 
 
 def _subtitle(libraries: Sequence[Library]) -> str:
-    jobs = summary.all_jobs(libraries)
+    jobs = job_sums.all_jobs(libraries)
     titles = [library.name for library in libraries]
     parts = [f"{'Library' if len(titles) == 1 else 'Libraries'} {names(titles)}"] if titles else []
-    starts = [start for start in map(summary.started, jobs) if start is not None]
+    starts = [start for start in map(job_sums.started, jobs) if start is not None]
     if starts:
         parts.append(f"started {datetime.fromtimestamp(min(starts), UTC):%Y-%m-%d %H:%M} UTC")
     versions = sorted(
@@ -199,7 +200,7 @@ def _ledger(libraries: Sequence[Library]) -> Section | None:
 
 
 def _throughput(libraries: Sequence[Library]) -> Section | None:
-    sums = summary.stage_sums(summary.all_jobs(libraries))
+    sums = job_sums.stage_sums(job_sums.all_jobs(libraries))
     if not sums:
         return None
     rated = [s for s in sums if s.reads_per_second > 0 and s.stage not in UNRATED]
@@ -216,7 +217,7 @@ def _throughput(libraries: Sequence[Library]) -> Section | None:
 
 
 def _memory(libraries: Sequence[Library]) -> Section | None:
-    jobs = [job for job in summary.all_jobs(libraries) if job.peak_rss_bytes]
+    jobs = [job for job in job_sums.all_jobs(libraries) if job.peak_rss_bytes]
     planned = [job for job in jobs if job.allowed_bytes]
     if not jobs:
         return None
@@ -225,8 +226,8 @@ def _memory(libraries: Sequence[Library]) -> Section | None:
 
 
 def _spill(libraries: Sequence[Library]) -> Section | None:
-    jobs = summary.all_jobs(libraries)
-    rows = [(library.name, summary.spill_by_bucket(library)) for library in libraries]
+    jobs = job_sums.all_jobs(libraries)
+    rows = [(library.name, job_sums.spill_by_bucket(library)) for library in libraries]
     # One bar alone says less than the sentence; so it stands only where something spilled.
     several = any(len(cells) > 1 for _, cells in rows)
     rows = [(title, cells) for title, cells in rows if any(map(any, cells))]

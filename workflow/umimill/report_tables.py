@@ -6,9 +6,10 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from umimill import ledger_checks, summary
+from umimill import job_sums, ledger_checks, summary
 from umimill.findings import count, duration, percent, plural, size
-from umimill.summary import Job, Library, StageSum
+from umimill.job_sums import StageSum
+from umimill.summary import Job, Library
 from umimill.svg import words
 
 LARGEST_JOBS = 8
@@ -125,7 +126,7 @@ def without_empty(table: Table, optional: Sequence[str]) -> Table:
 def ledger(libraries: Sequence[Library]) -> Table:
     """Every line of every stage by library: lines down, or across where libraries are many."""
     seen = {row.stage for library in libraries for row in library.ledger}
-    stages = sorted(seen, key=summary.stage_order)
+    stages = sorted(seen, key=job_sums.stage_order)
     found = {lib.name: {s: summary.lines_of(lib, s) for s in stages} for lib in libraries}
     lines = [(s, line) for s in stages for line in _lines(list(found.values()), s)]
     cells = {
@@ -201,11 +202,11 @@ def _closed(group: Sequence[ledger_checks.Check]) -> Cell:
 
 def clocks(sums: Sequence[StageSum]) -> list[str]:
     """Clocks that ran in any stage, in their usual order; what no clock covers is last."""
-    seen = dict.fromkeys(name for s in sums for name in s.clocks if name != summary.OTHER_CLOCK)
-    known = [name for name in summary.CLOCKS if name in seen]
-    rest = any(summary.OTHER_CLOCK in s.clocks for s in sums)
+    seen = dict.fromkeys(name for s in sums for name in s.clocks if name != job_sums.OTHER_CLOCK)
+    known = [name for name in job_sums.CLOCKS if name in seen]
+    rest = any(job_sums.OTHER_CLOCK in s.clocks for s in sums)
     others = [name for name in seen if name not in known]
-    return [*known, *others, *([summary.OTHER_CLOCK] if rest else [])]
+    return [*known, *others, *([job_sums.OTHER_CLOCK] if rest else [])]
 
 
 def stages(sums: Sequence[StageSum]) -> Table:
@@ -336,7 +337,7 @@ def settings(libraries: Sequence[Library]) -> Table:
 def versions(libraries: Sequence[Library]) -> Table:
     """Machines and versions of the jobs: more than one row where they differ."""
     jobs: Counter[tuple[str, ...]] = Counter()
-    ran = [job for job in summary.all_jobs(libraries) if job.provenance]
+    ran = [job for job in job_sums.all_jobs(libraries) if job.provenance]
     found = dict.fromkeys(key for job in ran for key in job.provenance if key != "started")
     keys = [*(k for k in PLACE_KEYS if k in found), *(k for k in found if k not in PLACE_KEYS)]
     for job in ran:

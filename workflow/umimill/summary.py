@@ -1,4 +1,4 @@
-"""Rows of the metrics tables, and the sums the report shows.
+"""Rows of the metrics tables, and the sums over templates and molecules the report shows.
 
 Pure functions on loaded tables: nothing here reads a file, draws, or knows HTML. Everything that is
 counted here was counted by a stage before; a sum is compared with another one, never used to fill
@@ -7,10 +7,9 @@ a gap.
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
 from typing import Any
 
 from umimill.barcode_sums import (
@@ -24,27 +23,6 @@ from umimill.barcode_sums import (
 )
 from umimill.cell_sums import SampleCells
 
-STAGES = (
-    "probe",
-    "cells",
-    "checkout",
-    "place",
-    "plan",
-    "tally",
-    "model",
-    "link",
-    "settle",
-    "move",
-    "route",
-    "assemble",
-    "index",
-    "gather",
-    "report",
-)
-CLOCKS = ("start", "compile", "decode", "match", "sort", "model", "compress", "write")
-OTHER_CLOCK = "other"
-# A part of the other clocks, not beside them.
-INNER_CLOCK = "spill"
 LOSSES = (
     "unmatched",
     "ambiguous",
@@ -157,26 +135,6 @@ class Library:
         return asked and any(job.stage == "settle" for job in self.jobs)
 
 
-@dataclass(frozen=True)
-class StageSum:
-    """Sums over the jobs of one stage; rates are per second of job time, of jobs that had reads."""
-
-    stage: str
-    jobs: int
-    reads: int
-    wall_seconds: float
-    cpu_seconds: float
-    reads_per_second: float
-    slowest: float
-    fastest: float
-    clocks: Mapping[str, float]
-
-
-def all_jobs(libraries: Iterable[Library]) -> list[Job]:
-    """Jobs of all libraries, in the order of the libraries."""
-    return [job for library in libraries for job in library.jobs]
-
-
 def lines_of(library: Library, stage: str) -> dict[str, int]:
     """Templates by line of one stage, summed over samples, in the order of the ledger file."""
     sums: dict[str, int] = {}
@@ -256,77 +214,6 @@ def _fate(line: str) -> str:
     return next((fate for fate in FATES if line.startswith(fate)), line)
 
 
-def stage_sums(jobs: Sequence[Job]) -> list[StageSum]:
-    """Sums by stage in the order of the flow; stages unknown here come last, by name."""
-    groups: defaultdict[str, list[Job]] = defaultdict(list)
-    for job in jobs:
-        groups[job.stage].append(job)
-    return [_stage_sum(stage, groups[stage]) for stage in sorted(groups, key=stage_order)]
-
-
-def stage_order(stage: str) -> tuple[int, str]:
-    """Sort key that puts the stages in the order of the flow."""
-    return (STAGES.index(stage) if stage in STAGES else len(STAGES), stage)
-
-
-def _stage_sum(stage: str, jobs: Sequence[Job]) -> StageSum:
-    fed = [job for job in jobs if job.reads and job.wall_seconds > 0]
-    rates = [job.reads / job.wall_seconds for job in fed]
-    fed_seconds = sum(job.wall_seconds for job in fed)
-    clocks: Counter[str] = Counter()
-    for job in jobs:
-        clocks.update(busy_seconds(job))
-    order = (*CLOCKS, *sorted(set(clocks) - {*CLOCKS, OTHER_CLOCK}), OTHER_CLOCK)
-    return StageSum(
-        stage=stage,
-        jobs=len(jobs),
-        reads=sum(job.reads for job in jobs),
-        wall_seconds=sum(job.wall_seconds for job in jobs),
-        cpu_seconds=sum(job.cpu_seconds for job in jobs),
-        reads_per_second=sum(job.reads for job in fed) / fed_seconds if fed else 0.0,
-        slowest=min(rates, default=0.0),
-        fastest=max(rates, default=0.0),
-        clocks={name: clocks[name] for name in order if clocks[name] > 0},
-    )
-
-
-def busy_seconds(job: Job) -> dict[str, float]:
-    """Clocks of a job, and as `other` the job time that no clock covers.
-
-    Clocks add up over threads, so the larger of wall and CPU time is what they are held against.
-    """
-    clocks = {name: float(s) for name, s in job.clocks.items() if name != INNER_CLOCK}
-    known = {name: seconds for name, seconds in clocks.items() if seconds > 0}
-    rest = max(job.wall_seconds, job.cpu_seconds) - sum(known.values())
-    return known | {OTHER_CLOCK: rest} if rest > 0 else known
-
-
-def started(job: Job) -> float | None:
-    """Start of a job in seconds since 1970, None where it is not written."""
-    try:
-        return datetime.fromisoformat(str(job.provenance.get("started"))).timestamp()
-    except ValueError:
-        return None
-
-
-def wall_spans(jobs: Sequence[Job]) -> tuple[float, float]:
-    """Seconds in which at least one job ran, and seconds from the first start to the last end.
-
-    A resumed run has a gap; so has one that waited in a queue. Without start times both are the
-    sum of the jobs' wall seconds.
-    """
-    starts = [(started(job), job.wall_seconds) for job in jobs]
-    spans = sorted((start, start + wall) for start, wall in starts if start is not None)
-    if len(spans) < len(jobs) or not spans:
-        total = sum(job.wall_seconds for job in jobs)
-        return total, total
-    covered, until = 0.0, spans[0][0]
-    for start, stop in spans:
-        covered += max(0.0, stop - max(start, until))
-        until = max(until, stop)
-    return covered, until - spans[0][0]
-
-
 def size_bins(sizes: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
     """(molecules, reads) by power-of-two bin: bin k holds 2^k to 2^(k+1)-1 reads per molecule."""
     bins: dict[int, list[int]] = {}
@@ -341,17 +228,6 @@ def size_bins(sizes: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
 def bin_title(k: int) -> str:
     """Reads per molecule of bin k: "1", "2-3", "4-7" (with an en dash)."""
     return "1" if k == 0 else f"{2**k:,}\N{EN DASH}{2 ** (k + 1) - 1:,}"
-
-
-def spill_by_bucket(library: Library) -> list[tuple[int, int]]:
-    """(bytes held at most, bytes spilled in all) of each bucket's jobs, in bucket order."""
-    held: dict[int, tuple[int, int]] = {}
-    for job in library.jobs:
-        if job.bucket is not None:
-            i = int(job.bucket.split("-of-")[0])
-            memory, spilled = held.get(i, (0, 0))
-            held[i] = (max(memory, job.umi_memory_bytes), spilled + job.umi_spill_bytes)
-    return [held.get(i, (0, 0)) for i in range(1, max(held, default=0) + 1)]
 
 
 def chance_shares(library: Library) -> dict[str, tuple[float, float]]:
