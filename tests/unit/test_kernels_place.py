@@ -16,7 +16,9 @@ from kernel_cases import cases, dna, pack_key
 from oracle_place import Read
 from umimill.cell_list import make_cell_list
 from umimill.kernels import place as kernels
-from umimill.kernels.place import Near, PlaceModel, Survey
+from umimill.kernels.near_cells import Near, most_near
+from umimill.kernels.place import PlaceModel
+from umimill.kernels.survey import OWN_KEYS, Survey, survey_rows
 from umimill.likelihood import log_tables, phred_errors, posterior_threshold, softplus_table
 from umimill.partition import HOT, sorted_order
 from umimill.place import CROWDED, MOST_ERROR, OWN
@@ -25,7 +27,7 @@ LENGTH = 5
 
 
 def near() -> Near:
-    return Near(*(np.zeros(kernels.most_near(LENGTH), np.int64) for _ in range(4)))
+    return Near(*(np.zeros(most_near(LENGTH), np.int64) for _ in range(4)))
 
 
 def rows_of(reads: Sequence[Read]) -> tuple[Any, Any, Any]:
@@ -85,10 +87,10 @@ def test_survey(listed: dict[str, int], draw: random.Random, count: int) -> None
     step = draw.randint(1, 20)
     pieces = [order[start : start + step].copy() for start in range(0, count, step)]
     for piece in (*pieces, np.empty(0, np.int64)):
-        some = np.zeros(piece.size // kernels.OWN_KEYS + 2, CROWDED)
-        entries = kernels.survey_rows(hot, piece, *listed_of(listed), near(), found, some)
+        some = np.zeros(piece.size // OWN_KEYS + 2, CROWDED)
+        entries = survey_rows(hot, piece, *listed_of(listed), near(), found, some)
         crowded += some[:entries].tolist()
-    expected = oracle_place.survey(reads, listed, kernels.OWN_KEYS)
+    expected = oracle_place.survey(reads, listed, OWN_KEYS)
     assert found.sums.tolist() == [expected.near, expected.far, expected.unknown]
     assert found.composition[:LENGTH].tolist() == [
         [bases[base] for base in "ACGT"] for bases in expected.composition

@@ -20,7 +20,9 @@ from umimill.errors import UmimillError
 from umimill.kernels import place as kernels
 from umimill.kernels.cell_list import CellList, add_counts
 from umimill.kernels.consensus import Batch
-from umimill.kernels.place import Near, PlaceModel, Survey
+from umimill.kernels.near_cells import Near, most_near
+from umimill.kernels.place import PlaceModel
+from umimill.kernels.survey import ERROR_BITS, FAR, NEAR, OWN_FACTOR, OWN_KEYS, Survey, survey_rows
 from umimill.likelihood import (
     ln_unit,
     log_tables,
@@ -70,7 +72,7 @@ def make_place_model(
     Args:
         listed: the list.
         reads: u32[n], reads of each listed cell.
-        sums: i64[3], see kernels.place.Survey.
+        sums: i64[3], see kernels.survey.Survey.
         composition: i64[32, 4], bases of the rows far from all cells.
     """
     length = int(listed.length[0])
@@ -82,7 +84,7 @@ def make_place_model(
     unseen = max(once, 1e-6) / max(1, reads.size - seen)
     # Of barcodes that are no misreadings, some lie near a cell by chance.
     covered = min(0.5, seen * 3 * length / 4**length)
-    other = max(1, int(sums[kernels.FAR])) / (1.0 - covered)
+    other = max(1, int(sums[FAR])) / (1.0 - covered)
     shares = (composition + 1) / (composition.sum(axis=1, keepdims=True) + 4)
     return PlaceModel(
         log=log_tables()[0],
@@ -102,14 +104,14 @@ def own_cells(crowded: Array, sums: Array, length: int, listed_reads: int) -> Ar
 
     Args:
         crowded: CROWDED[n], ascending.
-        sums: i64[3], see kernels.place.Survey.
+        sums: i64[3], see kernels.survey.Survey.
         length: bases of a cell.
         listed_reads: reads on the list.
     """
     # Errors of one kind at one base, of a read.
-    errors = (int(sums[kernels.NEAR]) << kernels.ERROR_BITS) // max(1, 3 * length * listed_reads)
-    expected = crowded["around"].astype(object) * errors * kernels.OWN_FACTOR
-    found = (crowded["keys"].astype(object) - kernels.OWN_KEYS << kernels.ERROR_BITS) > expected
+    errors = (int(sums[NEAR]) << ERROR_BITS) // max(1, 3 * length * listed_reads)
+    expected = crowded["around"].astype(object) * errors * OWN_FACTOR
+    found = (crowded["keys"].astype(object) - OWN_KEYS << ERROR_BITS) > expected
     chosen = crowded[found.astype(bool)]
     own = np.zeros(chosen.size, OWN)
     own["cell"], own["weight"] = chosen["cell"], ln_unit(chosen["reads"])
@@ -196,7 +198,7 @@ class Placer:
         rows: int,
         meter: Meter,
     ) -> None:
-        most = kernels.most_near(int(listed.length[0]))
+        most = most_near(int(listed.length[0]))
         self._files = files
         self._listed = listed
         self._output = output
@@ -261,10 +263,8 @@ class Placer:
         end = (np.empty(0, HOT), np.empty(0, np.int64))
         rows = ((batch.hot, order) for batch, order in self._batches(loader))
         for hot, order in chain(rows, [end]):
-            crowded = np.zeros(order.size // kernels.OWN_KEYS + 2, CROWDED)
-            count = kernels.survey_rows(
-                hot, order, self._listed, reads, self._near, survey, crowded
-            )
+            crowded = np.zeros(order.size // OWN_KEYS + 2, CROWDED)
+            count = survey_rows(hot, order, self._listed, reads, self._near, survey, crowded)
             found.append(crowded[:count])
         return survey, np.concatenate(found)
 
