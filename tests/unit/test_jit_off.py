@@ -16,8 +16,9 @@ from umimill import kernels
 ROOT = Path(__file__).parents[2]
 # Kernels that are tried in the file of those which call them, or through their stage.
 ELSEWHERE = {
-    *("answers", "clusters", "cut", "known", "near_cells", "pairs", "placing", "search", "survey"),
-    *("merges", "move", "partial", "posterior", "queries", "settle", "shifts", "status", "tally"),
+    *("answers", "asks", "clusters", "cut", "known", "merges", "move", "near_cells"),
+    *("pairs", "partial", "placing", "posterior", "queries", "search", "settle"),
+    *("shifts", "status", "survey", "tally"),
 }
 
 

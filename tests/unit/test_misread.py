@@ -13,6 +13,7 @@ from accuracy.generate import generate, write_reads
 from accuracy.scores import Scores, score
 from umimill.jit import kernel
 from umimill.kernels import queries as kernels
+from umimill.kernels.asks import ln_missed
 from umimill.kernels.score import EdgeModel
 from umimill.likelihood import ln_fine, log_tables
 from umimill.queries import ANSWER, best_answers
@@ -61,7 +62,7 @@ def test_a_second_parent_speaks_against_the_first() -> None:
 
 @kernel
 def missed(quality: Any, start: int, stop: int, model: Any, places: Any) -> int:
-    return kernels.ln_missed(quality, 0, start, stop, 0, model, places)
+    return ln_missed(quality, 0, start, stop, 0, model, places)
 
 
 @pytest.mark.parametrize("unsure", [0, 1, 3, 8, 10])

@@ -24,6 +24,7 @@ from umimill.blockfile import BlockFile
 from umimill.jit import kernel
 from umimill.kernels import answers as answers_kernels
 from umimill.kernels import queries as kernels
+from umimill.kernels.asks import CERTAIN, score_unasked
 from umimill.kernels.known import REGIONS, has_bits, hash_key, seed_of
 from umimill.kernels.score import EdgeModel, score_independent, score_payload
 from umimill.link import EDGE, Outputs, link
@@ -51,7 +52,7 @@ def _small_groups(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @kernel
 def independent_of(families: Any, quality: Any, row: int, model: Any, places: Any) -> Any:
-    return kernels.score_unasked(families, quality, row, families[row]["sample"], model, places)
+    return score_unasked(families, quality, row, families[row]["sample"], model, places)
 
 
 @kernel
@@ -224,7 +225,7 @@ def test_each_barcode_is_asked_for_once(
         world, _ = world_of(tmp_path / str(seed), random_families(rng, 25), 1)
         edges = misread_edges(world.table.size)
         certain = {row for row in range(world.table.size) if rng.random() < 0.1}
-        edges["score"][list(certain)] = kernels.CERTAIN
+        edges["score"][list(certain)] = CERTAIN
         found = all_queries(tmp_path, world, edges, EVERY_KEY)
         expected: Counter[tuple[int, int, int]] = Counter()
         for row in range(world.table.size):
@@ -380,7 +381,7 @@ def test_the_best_who_ranks_above_answers(
         held = world.held()
         bucket = buckets_of(tables.plan, world.table["sample"], world.table["key"])
         for row, family in enumerate(families):
-            barcodes = {} if edges["score"][row] >= kernels.CERTAIN else world.asked(row)
+            barcodes = {} if edges["score"][row] >= CERTAIN else world.asked(row)
             # The kernel's own sums of fine logarithms, so that ties are ties.
             exact = {barcode: errors_of(world, family, barcode) / FINE for barcode in barcodes}
             best = naive.best_answer(

@@ -20,6 +20,7 @@ import numpy.typing as npt
 from umimill.blockfile import ArrayReader, BlockFile, BlockWriter
 from umimill.kernels import queries as kernels
 from umimill.kernels.answers import answer_queries
+from umimill.kernels.asks import find_asks
 from umimill.kernels.known import (
     QUARTERS,
     REGIONS,
@@ -129,7 +130,7 @@ class AskWriter:
         """
         start = 0
         while start < families.size:
-            start, count = kernels.find_asks(
+            start, count = find_asks(
                 families,
                 quality,
                 edges,

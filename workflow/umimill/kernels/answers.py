@@ -7,9 +7,10 @@ from typing import Any
 import numpy as np
 
 from umimill.jit import inline_kernel, kernel
+from umimill.kernels.asks import quality_sum
 from umimill.kernels.families import compare
 from umimill.kernels.known import may_agree
-from umimill.kernels.queries import needs_payload, quality_sum
+from umimill.kernels.queries import needs_payload
 from umimill.kernels.score import (
     GROWTH,
     MOST_SCORE,
