@@ -10,6 +10,7 @@ import pytest
 import oracle_refine
 from link_fixture import write_model, write_tables
 from umimill import plan
+from umimill.asks import ASK
 from umimill.blockfile import BlockFile, BlockWriter
 from umimill.errors import UmimillError
 from umimill.grouping import MEMBER, MEMBER_BYTES, group_members, sample_members
@@ -18,7 +19,6 @@ from umimill.link import EDGE
 from umimill.methods import METHODS
 from umimill.metrics import Meter
 from umimill.neighbours import BATCH_PAIRS
-from umimill.queries import ASK
 from umimill.settle import Rule, Sources, settle
 from umimill.tally import FAMILY
 

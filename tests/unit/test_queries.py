@@ -19,7 +19,8 @@ from kernel_cases import cases
 from link_fixture import buckets_of, in_order, table_of, write_model, write_tables
 from oracle_link import Family
 from stage_fixture import key_text
-from umimill import pieces, plan, queries
+from umimill import asks, pieces, plan, queries
+from umimill.asks import ASK
 from umimill.blockfile import BlockFile
 from umimill.jit import kernel
 from umimill.kernels import answers as answers_kernels
@@ -29,7 +30,7 @@ from umimill.kernels.known import REGIONS, has_bits, hash_key, seed_of
 from umimill.kernels.score import EdgeModel, score_independent, score_payload
 from umimill.link import EDGE, Outputs, link
 from umimill.metrics import Meter
-from umimill.queries import ANSWER, ASK, QUERY, apply_answers, best_answers
+from umimill.queries import ANSWER, QUERY, apply_answers, best_answers
 from umimill.settle import Rule, Sources, settle
 from umimill.tally import FAMILY
 
@@ -199,7 +200,7 @@ def misread_edges(count: int) -> Any:
 
 
 def all_queries(folder: Path, world: World, edges: Any, known: Any, span: Any = None) -> Any:
-    writer = queries.AskWriter(folder / "asks", world.model)
+    writer = asks.AskWriter(folder / "asks", world.model)
     with writer:
         # In pieces, as link gives them.
         half = world.table.size // 2

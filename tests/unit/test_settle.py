@@ -8,11 +8,11 @@ import pytest
 
 from link_fixture import Tables, buckets_of, write_model, write_tables
 from umimill import pieces, plan
+from umimill.asks import ASK
 from umimill.blockfile import BlockFile, BlockWriter
 from umimill.errors import UmimillError
 from umimill.link import EDGE
 from umimill.metrics import Meter
-from umimill.queries import ASK
 from umimill.settle import Rule, Sources, make_rule, settle
 from umimill.tally import FAMILY
 

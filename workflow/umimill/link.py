@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from umimill.asks import AskWriter
 from umimill.blockfile import BlockWriter
 from umimill.errors import UmimillError
 from umimill.family_blocks import (
@@ -34,7 +35,6 @@ from umimill.metrics import Meter
 from umimill.model import read_model
 from umimill.neighbours import neighbour_pairs
 from umimill.plan import read_plan
-from umimill.queries import AskWriter
 
 EDGE = np.dtype(
     [

@@ -17,10 +17,10 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from umimill.blockfile import ArrayReader, BlockFile, BlockWriter
+from umimill.asks import READ_ASKS
+from umimill.blockfile import ArrayReader, BlockFile
 from umimill.kernels import queries as kernels
 from umimill.kernels.answers import answer_queries
-from umimill.kernels.asks import find_asks
 from umimill.kernels.known import (
     QUARTERS,
     REGIONS,
@@ -33,24 +33,6 @@ from umimill.partition import sorted_order
 from umimill.pieces import Pieces
 from umimill.shelf import READ_ROWS, Scratch, Shelf
 
-ASK = np.dtype(
-    [
-        ("key", "<u8"),
-        ("draft", "<u8"),
-        ("independent", "<i4"),
-        ("mask", "<u4"),
-        ("reads", "<u4"),
-        ("row", "<u4"),
-        ("quality_sum", "<u2"),
-        ("sample", "<u2"),
-        ("family", "<u2"),
-        ("umi_length", "u1"),
-        ("cell_length", "u1"),
-        ("draft_quality", "u1"),
-        ("quality", "u1", (32,)),
-        ("padding", "u1", (7,)),
-    ]
-)
 QUERY = np.dtype(
     [
         ("key", "<u8"),
@@ -88,66 +70,12 @@ ANSWER = np.dtype(
 )
 # Queries made at a time.
 RUN_QUERIES = 1 << 17
-READ_ASKS = 1 << 14
 # Of the filter, a family, at least.
 FILTER_BITS = 16
 FILTER_SHARES = 3
 MOST_KEY = np.uint64(2**64 - 1)
 
 Array = npt.NDArray[Any]
-
-
-class AskWriter:
-    """Writes the families of a bucket that ask.
-
-    Args:
-        path: file to write.
-        model: tables of the library.
-    """
-
-    def __init__(self, path: Path, model: EdgeModel) -> None:
-        self._writer = BlockWriter(path)
-        self._model = model
-        self._asks = np.zeros(READ_ASKS, ASK)
-        self._places = np.zeros(kernels.MOST_UNSURE, np.int64)
-        self._count = 0
-        self._start = self._writer.append(self._asks[:0])
-
-    def __enter__(self) -> AskWriter:
-        return self
-
-    def __exit__(self, *error: Any) -> None:
-        self._writer.__exit__(*error)
-
-    def add(self, families: Array, quality: Array, edges: Array, first_row: int) -> None:
-        """List those of some families that ask.
-
-        Args:
-            families: FAMILY[n].
-            quality: u8[n, B].
-            edges: EDGE[n], their best parents so far.
-            first_row: row of the first family in the bucket's table.
-        """
-        start = 0
-        while start < families.size:
-            start, count = find_asks(
-                families,
-                quality,
-                edges,
-                first_row,
-                start,
-                self._model,
-                self._places,
-                self._asks,
-            )
-            self._writer.append(self._asks[:count])
-            self._count += count
-
-    def finish(self, bucket: int) -> int:
-        """Give the file its name; return the families that ask."""
-        self._writer.list_array("asks", self._start, (self._count,), ASK)
-        self._writer.finish({"bucket": bucket})
-        return self._count
 
 
 def make_known(parts: Callable[[], Iterable[Array]], *, dense: bool) -> kernels.Known:
