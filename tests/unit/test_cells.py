@@ -169,7 +169,7 @@ def read_cells(case: Case, bucket: int, batch_bytes: int = 1 << 30) -> list[cell
         )
         found = list(reader.cells(new_meter("assemble")))
     for part in parts:
-        part.__exit__()
+        part.close()
     return found
 
 

@@ -83,7 +83,7 @@ def test_loader_reads_key_ranges(
         HOT.itemsize + BARCODE_WIDTH + 8 * words for words in cold_sizes(parts, expected)
     )
     for part in parts:
-        part.__exit__()
+        part.close()
 
 
 @slow_settings(40)
@@ -128,7 +128,7 @@ def test_loader_reads_whole_keys(
     assert list(found) == sorted(found)
     assert found == expected
     for part in parts:
-        part.__exit__()
+        part.close()
 
 
 def passes(loader: RowLoader, key: Any) -> Counter[Row]:

@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from umimill.blockfile import BlockWriter
+from umimill.closing import Closing
 from umimill.kernels.asks import find_asks
 from umimill.kernels.queries import MOST_UNSURE
 from umimill.kernels.score import EdgeModel
@@ -36,7 +37,7 @@ READ_ASKS = 1 << 14
 Array = npt.NDArray[Any]
 
 
-class AskWriter:
+class AskWriter(Closing):
     """Writes the families of a bucket that ask.
 
     Args:
@@ -52,11 +53,9 @@ class AskWriter:
         self._count = 0
         self._start = self._writer.append(self._asks[:0])
 
-    def __enter__(self) -> AskWriter:
-        return self
-
-    def __exit__(self, *error: Any) -> None:
-        self._writer.__exit__(*error)
+    def close(self) -> None:
+        """Close the file, and remove it unless it is finished."""
+        self._writer.close()
 
     def add(self, families: Array, quality: Array, edges: Array, first_row: int) -> None:
         """List those of some families that ask.

@@ -13,13 +13,13 @@ import os
 import struct
 from collections.abc import Mapping
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 from isal import isal_zlib
 
+from umimill.closing import Closing
 from umimill.errors import UmimillError
 from umimill.files import temporary_path
 
@@ -31,7 +31,7 @@ _FOOTER = struct.Struct("<QI8s")
 Bytes = npt.NDArray[np.uint8]
 
 
-class BlockWriter:
+class BlockWriter(Closing):
     """Writes a block file under a temporary name; `finish` gives it its own.
 
     Args:
@@ -49,15 +49,8 @@ class BlockWriter:
         self.offset = 0
         self.append_bytes(_HEAD)
 
-    def __enter__(self) -> BlockWriter:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def close(self) -> None:
+        """Close the file, and remove it unless it is finished."""
         self._file.close()
         self._temporary.unlink(missing_ok=True)
 
@@ -122,7 +115,7 @@ class BlockWriter:
         self._temporary.replace(self._path)
 
 
-class BlockFile:
+class BlockFile(Closing):
     """Reads a block file; every byte handed out was checked.
 
     Args:
@@ -146,17 +139,6 @@ class BlockFile:
         except (ValueError, KeyError, TypeError, OverflowError, OSError, struct.error) as error:
             self.close()
             raise self._damaged("its end is missing or damaged") from error
-
-    def __enter__(self) -> BlockFile:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
 
     def close(self) -> None:
         """Close the file."""

@@ -17,6 +17,7 @@ import numpy as np
 from umimill.bgzf import compress_records
 from umimill.blockfile import BlockWriter
 from umimill.cell_list import list_bytes, read_cell_list
+from umimill.closing import Closing
 from umimill.errors import FastqError, UmimillError
 from umimill.fastq import TemplateChunk, read_ahead, read_templates
 from umimill.files import read_json
@@ -297,7 +298,7 @@ def _flush(writer: PartitionWriter | SplitWriter, staging: Staging, meter: Meter
         writer.flush(staging)
 
 
-class UnmatchedWriter:
+class UnmatchedWriter(Closing):
     """Keeps the text of unmatched and ambiguous templates, compressed by block of records.
 
     Blocks of records are the same for any number of parts, so gather can put the pieces of all
@@ -318,12 +319,10 @@ class UnmatchedWriter:
         self._text: list[list[np.ndarray[Any, Any]]] = [[] for _ in range(files)]
         self._ends: list[list[np.ndarray[Any, Any]]] = [[] for _ in range(files)]
 
-    def __enter__(self) -> UnmatchedWriter:
-        return self
-
-    def __exit__(self, *error: Any) -> None:
+    def close(self) -> None:
+        """Close the file, and remove it unless it is finished."""
         if self._writer:
-            self._writer.__exit__(*error)
+            self._writer.close()
 
     def add(
         self,

@@ -12,13 +12,13 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from umimill.blockfile import BlockFile
+from umimill.closing import Closing
 from umimill.kernels import link as kernels
 from umimill.kernels.neighbours import Pairs
 from umimill.partition import Leaves
@@ -98,7 +98,7 @@ class SortedRows:
         return low * PAGE_ROWS + before
 
 
-class FamilyFile:
+class FamilyFile(Closing):
     """The families of a bucket as tally wrote them.
 
     Args:
@@ -116,17 +116,6 @@ class FamilyFile:
         )
         self.quality_width = self._file.read("quality", 0, 0).shape[1]
 
-    def __enter__(self) -> FamilyFile:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
-
     def close(self) -> None:
         """Close the file."""
         self._file.close()
@@ -141,7 +130,7 @@ class FamilyFile:
         return rows
 
 
-class FamilyFiles:
+class FamilyFiles(Closing):
     """The families of a library, by bucket.
 
     Args:
@@ -160,15 +149,8 @@ class FamilyFiles:
         self.closed_bytes = 0
         self._open: OrderedDict[int, FamilyFile] = OrderedDict()
 
-    def __enter__(self) -> FamilyFiles:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def close(self) -> None:
+        """Close the files."""
         while self._open:
             self._close_first()
 

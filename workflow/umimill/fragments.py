@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from umimill.blockfile import BlockWriter
+from umimill.closing import Closing
 from umimill.metrics import Meter
 from umimill.statuses import STATUSES
 
@@ -27,7 +28,7 @@ LEFT_LINES = ("below_filter", *STATUSES[1:])
 Array = npt.NDArray[Any]
 
 
-class FragmentWriter:
+class FragmentWriter(Closing):
     """Appends results in key order.
 
     Args:
@@ -54,11 +55,9 @@ class FragmentWriter:
         self._totals = np.zeros((samples, 3), np.int64)
         self._sizes: list[dict[int, int]] = [{} for _ in range(samples)]
 
-    def __enter__(self) -> FragmentWriter:
-        return self
-
-    def __exit__(self, *error: Any) -> None:
-        self._stack.__exit__(*error)
+    def close(self) -> None:
+        """Close the files, and remove them unless they are finished."""
+        self._stack.close()
 
     def add(self, result: Result) -> None:
         """Append what a cell gave."""

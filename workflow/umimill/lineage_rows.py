@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from umimill.blockfile import BlockFile, BlockWriter
+from umimill.closing import Closing
 from umimill.kernels.rows import SHIFT_MINUS, SHIFT_PLUS
 
 LINEAGE = np.dtype(
@@ -68,7 +69,7 @@ def lineage_rows(
     return rows
 
 
-class LineageWriter:
+class LineageWriter(Closing):
     """Writes the lineage of a bucket's reads, in no order.
 
     Args:
@@ -80,11 +81,9 @@ class LineageWriter:
         self._rows = 0
         self._start = self._writer.append(np.empty(0, LINEAGE))
 
-    def __enter__(self) -> LineageWriter:
-        return self
-
-    def __exit__(self, *error: Any) -> None:
-        self._writer.__exit__(*error)
+    def close(self) -> None:
+        """Close the file, and remove it unless it is finished."""
+        self._writer.close()
 
     def add(self, rows: Array) -> None:
         """Write LINEAGE[n]."""

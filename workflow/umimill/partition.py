@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from umimill.blockfile import BlockFile
+from umimill.closing import Closing
 from umimill.errors import UmimillError
 from umimill.kernels import rows as kernels
 
@@ -127,7 +128,7 @@ class Run:
     word_stop: int
 
 
-class PartitionFile:
+class PartitionFile(Closing):
     """Reads ranges of rows.
 
     Args:
@@ -158,10 +159,8 @@ class PartitionFile:
         """Whether its rows were moved by correction."""
         return bool(self.header.get("outbox", False))
 
-    def __enter__(self) -> PartitionFile:
-        return self
-
-    def __exit__(self, *error: Any) -> None:
+    def close(self) -> None:
+        """Close the file."""
         self._blocks.close()
 
     def leaf_totals(self) -> tuple[Array, Array]:

@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from umimill.blockfile import BlockWriter
+from umimill.closing import Closing
 from umimill.kernels import rows as kernels
 from umimill.partition import FLUSH, FORMAT_VERSION, HOT, MOVED, Leaves, sorted_order
 
@@ -60,7 +61,7 @@ class Staging:
         self.seen[:] = 0
 
 
-class PartitionWriter:
+class PartitionWriter(Closing):
     """Writes flushes and their index.
 
     Args:
@@ -80,11 +81,9 @@ class PartitionWriter:
         self._rows = np.zeros(len(leaves.widths), np.int64)
         self._bases = np.zeros(len(leaves.widths), np.int64)
 
-    def __enter__(self) -> PartitionWriter:
-        return self
-
-    def __exit__(self, *error: Any) -> None:
-        self._writer.__exit__(*error)
+    def close(self) -> None:
+        """Close the file, and remove it unless it is finished."""
+        self._writer.close()
 
     @property
     def written_bytes(self) -> int:

@@ -17,6 +17,7 @@ import numpy.typing as npt
 from isal import isal_zlib
 
 from umimill.blockfile import BlockFile, BlockWriter
+from umimill.closing import Closing
 from umimill.errors import UmimillError
 from umimill.fastq import TemplateChunk
 from umimill.kernels import match as verdicts
@@ -30,7 +31,7 @@ OF_LIBRARY = (verdicts.UNMATCHED, verdicts.AMBIGUOUS)
 Array = npt.NDArray[Any]
 
 
-class NameWriter:
+class NameWriter(Closing):
     """Keeps the names of a part.
 
     Args:
@@ -48,12 +49,10 @@ class NameWriter:
         self._reads: list[Array] = []
         self._names: list[Array] = []
 
-    def __enter__(self) -> NameWriter:
-        return self
-
-    def __exit__(self, *error: Any) -> None:
+    def close(self) -> None:
+        """Close the file, and remove it unless it is finished."""
         if self._writer:
-            self._writer.__exit__(*error)
+            self._writer.close()
 
     def add(self, chunk: TemplateChunk, matches: Array, start: int, stop: int) -> None:
         """Take templates [start, stop) of a chunk, all of one block.
@@ -118,7 +117,7 @@ class NamedReads:
     text: Array
 
 
-class UnitNames:
+class UnitNames(Closing):
     """Reads the names of a unit in the order of records.
 
     Args:
@@ -132,10 +131,8 @@ class UnitNames:
         self.record_block = int(self._parts[0].header["record_block"])
         self.records = sum(int(blocks[:, 2].sum()) for blocks in self._blocks)
 
-    def __enter__(self) -> UnitNames:
-        return self
-
-    def __exit__(self, *error: Any) -> None:
+    def close(self) -> None:
+        """Close the files."""
         self._stack.close()
 
     def blocks(self) -> Iterator[NamedReads]:

@@ -5,12 +5,12 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from umimill.closing import Closing
 from umimill.metrics import Meter
 
 # Rows at a time as they are read.
@@ -21,7 +21,7 @@ ARRAY_BYTES = 128
 Array = npt.NDArray[Any]
 
 
-class Scratch:
+class Scratch(Closing):
     """Makes the shelves of a job, and measures what they hold, spill and read back.
 
     Args:
@@ -35,15 +35,8 @@ class Scratch:
         self._held_bytes = 0
         self._shelves = 0
 
-    def __enter__(self) -> Scratch:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def close(self) -> None:
+        """Remove what was spilled."""
         self._folder.cleanup()
 
     def shelf(self, dtype: np.dtype[Any], budget_bytes: int) -> Shelf:

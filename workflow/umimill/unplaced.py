@@ -7,18 +7,18 @@ Beside the rows that are set aside stand the counts of those that are not, by ce
 from __future__ import annotations
 
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
 import numpy as np
 
 from umimill.cell_list import CELL_COUNT
+from umimill.closing import Closing
 from umimill.kernels.cell_list import CellList, split_rows
 from umimill.partition import Leaves, sorted_order
 from umimill.partition_writer import PartitionWriter, Staging
 
 
-class SplitWriter:
+class SplitWriter(Closing):
     """Writes rows to two partition files, by whether their cell is on a list.
 
     Args:
@@ -39,23 +39,16 @@ class SplitWriter:
         try:
             self._unplaced = PartitionWriter(unplaced, leaves, barcode_width)
         except BaseException:
-            self._rows.__exit__(None, None, None)
+            self._rows.close()
             raise
         self._listed = listed
         self._flushes = 0
         self.set_aside = np.zeros(len(leaves.widths), np.int64)
 
-    def __enter__(self) -> SplitWriter:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self._rows.__exit__(kind, error, trace)
-        self._unplaced.__exit__(kind, error, trace)
+    def close(self) -> None:
+        """Close the files, and remove them unless they are finished."""
+        self._rows.close()
+        self._unplaced.close()
 
     @property
     def written_bytes(self) -> int:
