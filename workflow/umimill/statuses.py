@@ -14,9 +14,18 @@ from umimill.blockfile import BlockFile
 from umimill.census import Estimates
 from umimill.kernels import status as kernels
 from umimill.kernels.score import ONE_BITS
+from umimill.kernels.settle import DROPPED_STATUS
 from umimill.likelihood import MOST_ERROR, ln_fine, ln_unit
 
-STATUSES = ("molecule", "chimera_suspect", "unresolved", "dropped", "shifted")
+_NAMES = {
+    kernels.MOLECULE: "molecule",
+    kernels.CHIMERA_SUSPECT: "chimera_suspect",
+    kernels.UNRESOLVED: "unresolved",
+    DROPPED_STATUS: "dropped",
+    kernels.SHIFT: "shifted",
+}
+# By number, as FATE has it.
+STATUSES = tuple(_NAMES[number] for number in range(len(_NAMES)))
 LAGS = 16
 # Of the families that chance puts on a barcode, what the estimate of that may be off by.
 CHANCE_DOUBT = 0.1
