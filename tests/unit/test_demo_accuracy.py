@@ -21,7 +21,8 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from pipeline import Library, Record, Run, read_consensus, run_pipeline
+from library_run import Record, read_consensus
+from pipeline import Library, Run, run_pipeline
 from umimill.simulate import Simulation, SimulationParameters, simulate, write_simulation
 
 SEED = 2
