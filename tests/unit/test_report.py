@@ -7,6 +7,7 @@ import re
 import pytest
 
 import report_fixture
+import report_library_fixture
 from report_page import made, read, whole
 from umimill.errors import UmimillError
 from umimill.report import load_library, report
@@ -96,7 +97,7 @@ def test_every_sample_has_its_barcodes(typical):
 
 
 def test_barcodes_that_were_left_are_said_to_be(tmp_path):
-    spec = report_fixture.LibrarySpec("L1", {"S1": 900}, correct=False)
+    spec = report_library_fixture.LibrarySpec("L1", {"S1": 900}, correct=False)
     text, _ = made(lambda folder: report_fixture.write_metrics(folder, [spec]), tmp_path)
     assert "Barcodes were left as they were read (<code>refine_method: unique</code>)." in text
     assert "so the number of molecules is an upper bound" in text
@@ -206,7 +207,7 @@ def test_ledger_of_many_libraries_has_a_row_for_each(tmp_path):
 
 
 def test_a_run_whose_only_library_is_empty(tmp_path):
-    spec = report_fixture.LibrarySpec("L1", {"S1": 0})
+    spec = report_library_fixture.LibrarySpec("L1", {"S1": 0})
     text, _ = made(lambda folder: report_fixture.write_metrics(folder, [spec]), tmp_path)
     assert "The run finished, but its inputs hold no reads." in text
     assert "Reads per molecule" not in read(text).headings

@@ -6,6 +6,7 @@ import re
 import pytest
 
 import report_fixture
+import report_library_fixture
 from report_page import made, read, whole
 from umimill import report_barcodes, report_refine
 from umimill.barcode_sums import Correction, DepthError, PosteriorBin, RankPoint, SizeCount
@@ -111,14 +112,14 @@ def test_figures_take_the_colours_of_both_themes(typical):
 
 
 def test_barcodes_that_were_left_have_no_section_but_the_curve_of_ranks(tmp_path):
-    spec = report_fixture.LibrarySpec("L1", {"S1": 900}, correct=False)
+    spec = report_library_fixture.LibrarySpec("L1", {"S1": 900}, correct=False)
     text, _ = made(lambda folder: report_fixture.write_metrics(folder, [spec]), tmp_path)
     assert "Correction" not in read(text).headings
     assert any(label.startswith("The 9 largest of 900 molecules hold ") for label in labels(text))
 
 
 def test_a_library_without_reads_has_neither(tmp_path):
-    spec = report_fixture.LibrarySpec("L1", {"S1": 0})
+    spec = report_library_fixture.LibrarySpec("L1", {"S1": 0})
     text, _ = made(lambda folder: report_fixture.write_metrics(folder, [spec]), tmp_path)
     assert "Correction" not in read(text).headings
     assert not any("largest" in label for label in labels(text))
