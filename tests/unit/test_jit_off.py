@@ -17,7 +17,7 @@ ROOT = Path(__file__).parents[2]
 # Kernels that are tried in the file of those which call them, or through their stage.
 ELSEWHERE = {
     *("answers", "asks", "clusters", "cut", "known", "merges", "move", "near_cells"),
-    *("pairs", "partial", "placing", "posterior", "queries", "search", "settle"),
+    *("pairs", "partial", "placing", "queries", "search", "settle"),
     *("shifts", "status", "survey", "tally"),
 }
 
