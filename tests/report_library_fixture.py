@@ -48,9 +48,9 @@ SHARES = {
     "gather": {"decode": 0.1, "write": 0.75},
 }
 BARCODES = """families corrected corrected_reads molecules chimera_suspects chimera_suspect_reads
-unresolved unresolved_reads dropped dropped_reads barcode_length effective_length space occupancy
-clonality error error_basis error_census error_quality
-chimera_rate barcodes agreement"""
+unresolved unresolved_reads dropped dropped_reads shifted shifted_reads
+barcode_length effective_length space occupancy clonality error error_basis error_census
+error_quality chimera_rate shift_rate barcodes agreement"""
 
 
 @dataclass(frozen=True)
@@ -74,7 +74,7 @@ class LibrarySpec:
         return molecules // 3 if self.correct else 0
 
     def suspects(self, molecules: int) -> int:
-        """Families of one read that were taken for chimeras; half as many are unresolved."""
+        """Families of one read taken for chimeras; a third are shifted, a sixth unresolved."""
         return molecules // 50 if self.correct else 0
 
 
@@ -127,7 +127,8 @@ def _outcomes(spec: LibrarySpec, sizes: Counter[int]) -> list[tuple[int, str, in
     found: dict[tuple[int, str], list[int]] = {}
     molecules = sizes.total()
     errors, suspects = spec.errors(molecules), spec.suspects(molecules)
-    singles = (("chimera_suspect", suspects), ("unresolved", suspects // 2), ("corrected", errors))
+    singles = (("chimera_suspect", suspects), ("shifted", suspects // 3))
+    singles += (("unresolved", suspects // 2 - suspects // 3), ("corrected", errors))
     for size, count in sizes.items():
         cell = found.setdefault((1 << (size.bit_length() - 1), "molecule"), [0, 0])
         cell[0], cell[1] = cell[0] + count, cell[1] + size * count
@@ -151,14 +152,16 @@ def _write_refine_tables(
 def _barcode_row(spec: LibrarySpec, sizes: Counter[int]) -> tuple[Any, ...]:
     molecules = sizes.total()
     errors, suspects = spec.errors(molecules), spec.suspects(molecules)
-    families = molecules + errors + suspects + suspects // 2
-    counts = (families, errors, errors, molecules, *[suspects] * 2, *[suspects // 2] * 2, 0, 0)
+    unresolved, shifted = suspects // 2 - suspects // 3, suspects // 3
+    families = molecules + errors + suspects + unresolved + shifted
+    others = [suspects, suspects, unresolved, unresolved, 0, 0, shifted, shifted]
+    counts = (families, errors, errors, molecules, *others)
     space = 4.0**12
     if not molecules:
-        return (*counts, 0, 0, 1, 0, 0, 0.001, "default", "", "", 0, 0, "")
+        return (*counts, 0, 0, 1, 0, 0, 0.001, "default", "", "", 0, 0, 0, "")
     error = ("0.0012", "both", "0.0011", "0.0019")
     filled = f"{molecules / space:.6g}"
-    return (*counts, 12, 11.9, space, filled, 0.08, *error, 0.0031, families, 0.97)
+    return (*counts, 12, 11.9, space, filled, 0.08, *error, 0.0031, 0.0004, families, 0.97)
 
 
 def _others(spec: LibrarySpec, sizes: Counter[int]) -> int:
@@ -216,7 +219,8 @@ def _ledger(
         rows.append(("assemble", name, "voted", voted))
         rows.append(("assemble", name, "below_filter", below))
         rows.append(("assemble", name, "chimera_suspect", suspects))
-        rows.append(("assemble", name, "unresolved", suspects // 2))
+        rows.append(("assemble", name, "shifted", suspects // 3))
+        rows.append(("assemble", name, "unresolved", suspects // 2 - suspects // 3))
         kept = sum(n for k, n in h.items() if k >= spec.min_reads)
         rows.append(("gather", name, "records", kept))
     return rows

@@ -27,6 +27,7 @@ from umimill.errors import UmimillError
 from umimill.files import read_json, write_json
 from umimill.index import SETTLE_LINES, check_books, check_outcomes, check_rows
 from umimill.library_tables import provenance
+from umimill.outcomes import CORRECTED
 from umimill.plan import Plan, read_plan
 
 LAYOUTS = [
@@ -96,7 +97,7 @@ def refusal(plan: Plan, metrics: Sequence[Any]) -> str:
 def test_books_close(run: Run) -> None:
     rows = check_books(read_plan(run.plan_path), run.metrics)
     lines = Counter({(stage, sample, line): templates for stage, sample, line, templates in rows})
-    assert len(rows) == len(lines) == 2 + 3 * 17
+    assert len(rows) == len(lines) == 2 + 3 * 18
     assert sum(number for (stage, _, _), number in lines.items() if stage == "checkout") == 6000
     for line in ("unmatched", "too_short", "empty_payload", "unresolved", "assigned"):
         found = [number for (_, _, name), number in lines.items() if name == line]
@@ -328,7 +329,7 @@ def test_table_of_barcodes(run: Run, indexed: dict[str, Any]) -> None:
     [
         ((1, 0), (8, 29), "9 families kept but 4 assembled"),
         ((1, 0), (3, 28), "29 reads of families kept but 30 assigned or placed"),
-        ((0, 4), (2, 3), "3 reads of families corrected but 2 corrected"),
+        ((0, CORRECTED), (2, 3), "3 reads of families corrected but 2 corrected"),
     ],
 )
 def test_families_that_went_elsewhere_are_noticed(
@@ -337,7 +338,7 @@ def test_families_that_went_elsewhere_are_noticed(
     ledger = [["checkout", "S", "assigned", 30], ["settle", "S", "corrected", 2],
               ["settle", "S", "placed", 0]]  # fmt: skip
     entries = [{"sample": "S", "molecule_count": 4}]
-    held = {(0, 0): (1, 1), (1, 0): (3, 29), (0, 4): (2, 2)}
+    held = {(0, 0): (1, 1), (1, 0): (3, 29), (0, CORRECTED): (2, 2)}
     check_outcomes(entries, [held], ledger)
     with pytest.raises(UmimillError, match=r"sample S: ") as caught:
         check_outcomes(entries, [held | {place: numbers}], ledger)

@@ -11,27 +11,30 @@ from hypothesis import strategies as st
 from stage_fixture import slow_settings
 from umimill.layout import sample_layouts
 from umimill.library_tables import barcode_summary, chance_matches, median_size, sample_summary
+from umimill.outcomes import CORRECTED
 
 
 def test_what_barcodes_became_is_summed_over_sizes() -> None:
     estimates = {
         "barcode_length": 12, "effective_length": 11.5, "space": 40.0, "clonality": 0.1,
         "error": 2e-3, "error_basis": "quality", "error_census": None, "error_quality": 2e-3,
-        "chimera_rate": 0.0, "occupancy": 9.9,
+        "chimera_rate": 0.0, "shift_rate": 0.1, "occupancy": 9.9,
     }  # fmt: skip
     held = [
         [0, 0, 3, 4],
         [0, 1, 2, 2],
         [0, 2, 1, 1],
-        [0, 4, 5, 5],
+        [0, CORRECTED, 5, 5],
         [2, 0, 7, 30],
-        [2, 4, 1, 6],
+        [2, CORRECTED, 1, 6],
         [3, 3, 1, 9],
+        [0, 4, 3, 3],
     ]
     assert barcode_summary(held, estimates) == [
-        20, 6, 11, 10, 2, 2, 1, 1, 1, 9, 12, 11.5, 40.0, 0.25, 0.1, 2e-3, "quality", "", 2e-3, 0.0,
+        23, 6, 11, 10, 2, 2, 1, 1, 1, 9, 3, 3,
+        12, 11.5, 40.0, 0.25, 0.1, 2e-3, "quality", "", 2e-3, 0.0, 0.1,
     ]  # fmt: skip
-    assert barcode_summary([], estimates)[:10] == [0] * 10
+    assert barcode_summary([], estimates)[:12] == [0] * 12
 
 
 SIZES = st.dictionaries(st.integers(1, 50), st.integers(1, 9), max_size=12)

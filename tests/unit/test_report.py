@@ -84,10 +84,10 @@ def test_every_sample_has_its_barcodes(typical):
         assert [row[:2] for row in tables[name][1:]] == names
     rows = [row for library in libraries for row in library.barcodes.values()]
     for shown, row in zip(tables["barcodes-table"][1:], rows, strict=True):
-        assert [whole(shown[i]) for i in (2, 5, 6, 7)] == [
-            row.families, row.molecules, row.chimera_suspects, row.unresolved,
+        assert [whole(shown[i]) for i in (2, 5, 6, 7, 8)] == [
+            row.families, row.molecules, row.chimera_suspects, row.shifted, row.unresolved,
         ]  # fmt: skip
-        assert whole(shown[8]) == row.families - row.corrected
+        assert whole(shown[9]) == row.families - row.corrected
     assert tables["barcodes-table"][1][3] == "3,00024.4%"
     assert tables["estimates-table"][1][2:] == [
         "1.2e-03", "1.1e-03", "1.9e-03", "both", "<0.1%", "8.0%", "0.3%",
