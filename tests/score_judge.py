@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from score_fixture import (
     base_codes,
     neighbours,
     phred_error,
+    simulate,
     sums,
     write_plan,
     write_sums,
@@ -191,3 +193,9 @@ def run_oracle(library: Library, world: World) -> Outcome:
     scores = error - independent + np.where(same, math.log(world.clones), -1000.0)
     scores = np.rint(np.clip(scores, -1e5, 1e5) * 1024)
     return Outcome({}, *judge(library, first, second, children, scores))
+
+
+@cache
+def library_of(world: World) -> Library:
+    """Return a library, drawn once."""
+    return simulate(world)
