@@ -57,7 +57,7 @@ def test_census_finds_errors_that_qualities_do_not_know() -> None:
 
 
 @pytest.mark.parametrize("persistence", [0.0, 0.85])
-@pytest.mark.parametrize(("molecules", "depth"), [(200, 1000), (40, 5000)])
+@pytest.mark.parametrize(("molecules", "depth"), [(200, 1000), (20, 20_000)])
 def test_census_of_few_molecules_of_many_reads(
     molecules: int, depth: float, persistence: float
 ) -> None:
