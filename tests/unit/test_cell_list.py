@@ -87,9 +87,12 @@ def test_repeated_barcodes_count_once(tmp_path: Path) -> None:
     ],
 )
 def test_faults_have_file_and_line(data: bytes, message: str, tmp_path: Path) -> None:
-    with pytest.raises(UmimillError, match=re.escape(message) + "$"):
-        read(tmp_path, data)
-    assert not (tmp_path / "L1.cells").exists()
+    # A path is never cut, however long.
+    folder = tmp_path / "folder-of-a-cell-list" / "of-which-the-path-is-longer-than-a-line"
+    folder.mkdir(parents=True)
+    with pytest.raises(UmimillError, match=re.escape(f"{folder}/{message}") + "$"):
+        read(folder, data)
+    assert not (folder / "L1.cells").exists()
 
 
 def test_lines_are_counted_over_pieces(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -18,7 +18,7 @@ from umimill.gzipped import open_text
 from umimill.kernels import cell_list as kernels
 from umimill.kernels.cell_list import CellList
 from umimill.metrics import Meter
-from umimill.sheets import clean, show
+from umimill.sheets import show
 
 READ_BYTES = 1 << 22
 # A line of a list has a few dozen letters; a file of reads given by mistake must not be loaded.
@@ -123,4 +123,4 @@ def _fault(path: Path, fault: int, rest: Array, line: int, length: int) -> Umimi
         remedy = "give the list of its chemistry, or mend the layout"
     else:
         found, remedy = "is no barcode of A, C, G and T", "give one barcode a line and nothing else"
-    return UmimillError(f"{clean(path)}, line {line:,}: {shown} {found}; {remedy}")
+    return UmimillError(f"{path}, line {line:,}: {shown} {found}; {remedy}")
