@@ -44,11 +44,11 @@ def run(folder: Path, tables: Any, room: int | None) -> tuple[Any, Any]:
             bucket,
             folder / "model",
             Outputs(edges[-1], asking[-1]),
-            Meter("link", "L", 1000),
+            Meter("link", "L", 8000),
             block_bytes=room,
         )
     output = folder / "settled"
-    meter = Meter("settle", "L", 1000)
+    meter = Meter("settle", "L", 8000)
     settle(
         tables.plan_path,
         Sources(tables.paths, edges, asking),

@@ -63,7 +63,8 @@ def test_census_of_few_molecules_of_many_reads(
 ) -> None:
     """All their neighbours are there, and neighbours of these, of two wrong bases."""
     world = World(molecules, depth, persistence=persistence)
-    found = estimates_of(world)
+    # Not kept: its reads take some 100 MB.
+    found = census.estimate(score_fixture.sample_sums(score_fixture.simulate(world)))
     assert found.error_census == pytest.approx(world.error, rel=0.1)
 
 

@@ -100,7 +100,7 @@ def run_settle(
     tables = write_tables(folder, table, quality, [2, 2, 2], buckets)
     sources = write_links(tables, edges, folder)
     write_model(tables.plan_path, table, quality, folder / "model")
-    meter = Meter("settle", "L1", 1000)
+    meter = Meter("settle", "L1", 8000)
     output = folder / "settled"
     settle(
         tables.plan_path,
@@ -204,7 +204,7 @@ def test_memory_does_not_grow_with_the_library(tmp_path: Path) -> None:
         sources = write_links(tables, edges, folder)
         write_model(tables.plan_path, table[:1000], quality, folder / "model")
         output = folder / "settled"
-        meter = Meter("settle", "L1", 1000)
+        meter = Meter("settle", "L1", 8000)
         rule = Rule("posterior", 1000)
         tracemalloc.start()
         settle(
