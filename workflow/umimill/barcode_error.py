@@ -132,7 +132,7 @@ def is_pair(larger: Floats, smaller: Any) -> npt.NDArray[np.bool_]:
     return found
 
 
-def count_pairs(
+def pair_counts(
     sizes: Integers, counts: Integers, pairs: Integers, rate: float, places: int
 ) -> PairCounts:
     """Return the pairs of the sizes that most reads are in, and what is expected of them.

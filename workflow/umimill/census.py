@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from umimill.barcode_error import (
     chosen_error,
-    count_pairs,
+    pair_counts,
     effective_errors,
     error_from_pairs,
     lone_share,
@@ -22,10 +22,9 @@ from umimill.barcode_error import (
 )
 from umimill.likelihood import ordered_sum, square_root
 from umimill.molecule_sizes import (
-    chimeric_families,
+    beyond_chance,
     expected_children,
     growth_shares,
-    measured_children,
     molecule_counts,
     size_shares,
 )
@@ -57,8 +56,8 @@ class Sums:
         wrong: i64[2], reads of which one base alone is wrong, and wrong bases, as Phreds have it.
         pairs: i64[32, 2], pairs of neighbours by position >= w: all, compatible.
         pair_sizes: i64[32, 64], compatible ones by the reads of both, see kernels.link.count_pairs.
-        minor_sizes: i64[64], families that share an end with one of their key that has twice their
-            reads or more, by reads.
+        minor_sizes: i64[64], chimeras and shifted reads by their looks: families that share an end
+            with one of their key of twice their reads or more, or are flagged, by reads.
         cells: i64[3], families in cells, the sum over these of the families of their cell, and the
             bases of a cell barcode; zeros without cells.
         drafts: pairs of random families.
@@ -157,7 +156,7 @@ def estimate(sums: Sums) -> Estimates:
     alone = lone_share(sums.wrong) if by_quality is not None else 1.0
     found, spread = None, 0.0
     if len(places) and not blind:
-        counted = count_pairs(sums.sizes, sums.counts, sums.pair_sizes, rate, len(places))
+        counted = pair_counts(sums.sizes, sums.counts, sums.pair_sizes, rate, len(places))
         doubt = CHANCE_DOUBT * (occupancy * clonality + crowded)
         found, spread = error_from_pairs(counted, doubt)
     lone, basis = chosen_error(found, spread, None if by_quality is None else by_quality * alone)
@@ -166,12 +165,13 @@ def estimate(sums: Sums) -> Estimates:
     scale = bases / len(places) if places else 1.0
     own = sums.sizes, sums.counts
     children = (
-        measured_children(*own, sums.pair_sizes, rate, scale)
+        beyond_chance(*own, sums.pair_sizes[1:].sum(0), rate) * scale
         if census is not None
         else expected_children(*own, lone, bases)
     )
-    children += chimeric_families(*own, sums.minor_sizes, occupancy)
-    counts = molecule_counts(*own, children, bases * lone)
+    # By chance another molecule has a family's barcode, whatever its ends: too many are left.
+    parts = beyond_chance(*own, sums.minor_sizes, occupancy)
+    counts = molecule_counts(*own, children + parts, bases * lone)
     molecules = ordered_sum(counts)
     error = whole_error(lone, by_quality, alone)
     equal, unrelated = payload_shares(sums.drafts)

@@ -21,28 +21,24 @@ LEAST_MOLECULES = 0.01
 GROWTH_PRIOR = 10.0
 
 
-def measured_children(
-    sizes: Integers, counts: Integers, pairs: Integers, rate: float, scale: float
-) -> Floats:
-    """Return f64[64], error children by reads: pairs with a family of twice as many, less chance.
+def beyond_chance(sizes: Integers, counts: Integers, seen: Integers, rate: float) -> Floats:
+    """Return f64[64], families beside one of twice their reads, by reads, less those by chance.
 
     Args:
         sizes: i64[m], reads of a family, ascending.
         counts: i64[m], families of that many reads.
-        pairs: i64[32, 64], see kernels.link.count_pairs.
-        rate: neighbours that a family has by chance at the places of the census.
-        scale: places of the barcode over those of the census.
+        seen: i64[64], families beside one of twice their reads or more, by reads.
+        rate: families that are beside one by chance, whatever their reads.
     """
-    children = np.zeros(64)
+    beyond = np.zeros(64)
     families = int(counts.sum())
-    twice_as_many = pairs[1:].sum(0)
     for index, reads in enumerate(sizes.tolist()):
         if reads >= 63:
             break
         larger = int(counts[np.searchsorted(sizes, 2 * reads) :].sum())
         by_chance = int(counts[index]) * rate * (larger / families)
-        children[reads] = max(0.0, int(twice_as_many[reads]) - by_chance) * scale
-    return children
+        beyond[reads] = max(0.0, int(seen[reads]) - by_chance)
+    return beyond
 
 
 def expected_children(sizes: Integers, counts: Integers, error: float, length: int) -> Floats:
@@ -54,32 +50,6 @@ def expected_children(sizes: Integers, counts: Integers, error: float, length: i
         weights = weights * np.maximum(sizes - (reads - 1.0), 0.0) / reads * odds
         children[reads] = ordered_sum(weights[sizes >= 2 * reads])
     return children
-
-
-def chimeric_families(
-    sizes: Integers, counts: Integers, minors: Integers, occupancy: float
-) -> Floats:
-    """Return f64[64], families that are chimeras of a larger one of their key, by reads.
-
-    They have its barcode and one of its ends. Another molecule has them by chance, which is taken
-    to be as large as if all had the same ends.
-
-    Args:
-        sizes: i64[m], reads of a family, ascending.
-        counts: i64[m], families of that many reads.
-        minors: i64[64], families that share an end with one of their key that has twice their
-            reads or more, by reads.
-        occupancy: families that a barcode has by chance.
-    """
-    parts = np.zeros(64)
-    families = int(counts.sum())
-    for index, reads in enumerate(sizes.tolist()):
-        if reads >= 63:
-            break
-        larger = int(counts[np.searchsorted(sizes, 2 * reads) :].sum())
-        by_chance = int(counts[index]) * occupancy * (larger / families)
-        parts[reads] = max(0.0, int(minors[reads]) - by_chance)
-    return parts
 
 
 def molecule_counts(

@@ -62,7 +62,7 @@ def barcodes(libraries: Sequence[Library]) -> Table:
     )
     title = "What families were taken for"
     table = Table("barcodes-table", title, columns, number_columns(2, columns), rows, True)
-    return without_empty(table, ("Dropped",))
+    return without_empty(table, ("Shifted", "Dropped"))
 
 
 def estimates(libraries: Sequence[Library]) -> Table:
