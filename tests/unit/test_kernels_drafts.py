@@ -307,6 +307,24 @@ def test_leaders_whose_reads_make_the_same_draft() -> None:
     assert [row[:2] for row in found] == [("CCAA" + rest, len(reads))]
 
 
+def test_shifted_is_said_of_the_largest_family_alone() -> None:
+    """Three equal reads lead, but six that are misread somewhere are the first family."""
+    rng = random.Random(7)
+    lead, most = random_sequence(rng, 50), random_sequence(rng, 50)
+    misread = [
+        most[:at] + "ACGT"[("ACGT".index(most[at]) + 1) % 4] + most[at + 1 :] for at in range(6)
+    ]
+    beside = "A" + lead[:-1]
+    for count, flags in ((6, [0, 0, 0]), (2, [0, 0, tally.SHIFTED])):
+        # Of two reads it is not the first.
+        rows = simple_rows([lead] * 3 + [beside] + misread[:count])
+        reads = [naive.take_draft(row, 1, 10) for row in rows]
+        drafts, order = drafts_of(reads), np.arange(len(rows))
+        found = in_memory(batch_of(rows), drafts, order, make_clusters(64, 64), 1)
+        assert found == expected_rows(rows, reads, 1)
+        assert sorted(row[4] for row in found) == flags
+
+
 def found_families(rows: Sequence[Template]) -> list[tuple[Any, ...]]:
     batch = batch_of(rows)
     drafts = make_drafts(len(rows))

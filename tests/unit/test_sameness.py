@@ -67,6 +67,8 @@ def test_base_run_has_what_the_product_needs(kind: str, bases: Callable[[str], B
     assert "checkout\tL1\twater\tassigned\t0" in ledger
     assert all(run.line("assigned", sample) > 3000 for sample in ("hot", "b.1", "A"))
     assert run.line("unmatched") > 100
+    for status in ("chimera_suspect", "shifted"):
+        assert any(run.line(status, sample, "assemble") for sample in run.library.samples), status
     assert run.records("water") == []
     units = json.loads((run.folder / "results/metrics/L1/provenance.json").read_text())["units"]
     levels = [len(unit["quality_levels"]) for unit in units]

@@ -13,10 +13,10 @@ import numpy.typing as npt
 
 from umimill.barcode_error import (
     chosen_error,
-    pair_counts,
     effective_errors,
     error_from_pairs,
     lone_share,
+    pair_counts,
     quality_error,
     whole_error,
 )
