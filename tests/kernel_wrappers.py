@@ -19,6 +19,7 @@ from umimill.kernels import (
     posterior,
     rows,
     search,
+    windows,
 )
 from umimill.kernels import text as text_kernels
 
@@ -70,17 +71,17 @@ def weight_of(weights: Any, difference: int) -> Any:
 
 @kernel
 def shifted_word(words: Any, at: int) -> Any:
-    return search.shifted_word(words, at)
+    return windows.shifted_word(words, at)
 
 
 @kernel
 def window_mismatches(words: Any, at: int, bases: Any, mask: Any) -> Any:
-    return search.window_mismatches(words, at, bases, mask)
+    return windows.window_mismatches(words, at, bases, mask)
 
 
 @kernel
 def low_quality_words(read: Any, letters: Any, least: int, scratch: Any, words: Any) -> None:
-    search.low_quality_words(read, letters, least, scratch, words)
+    windows.low_quality_words(read, letters, least, scratch, words)
 
 
 @kernel

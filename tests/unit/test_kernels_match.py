@@ -122,6 +122,36 @@ def test_search_is_the_full_scan(seed: int) -> None:
         assert min(verdicts[one] for one in (ASSIGNED, UNMATCHED, AMBIGUOUS)) > 50
 
 
+@pytest.mark.parametrize("seed", range(4))
+def test_many_tags_are_searched_as_if_all_were_scored(seed: int) -> None:
+    verdicts: Counter[int] = Counter()
+    for round_number in range(cases(12)):
+        rng = random.Random(f"tags {seed} {round_number}")
+        length = rng.randint(3, 8)
+        tags = spread_tags(
+            rng.randint(2, 30), length, rng.choice([1, 1, 2]) if length > 3 else 1, rng
+        )
+        before, behind = random_sequence(rng, rng.choice([0, 2])), random_sequence(rng, 12)
+        lower = rng.random() < 0.3
+        layouts = [
+            f"{before.lower()}{tag.lower() if lower else tag}{behind.lower()}NNN" for tag in tags
+        ]
+        samples = [rng.randrange(len(tags)) for _ in tags] if rng.random() < 0.3 else None
+        library = Library(layouts, samples)
+        assert library.patterns.tags.shape == (len(tags), 1)
+        for _ in range(cases(60)):
+            bases = list(random_sequence(rng, 6) + rng.choice(layouts).upper().replace("N", "A"))
+            qualities = [rng.choice([0, 2, 11, 25, 37, 37, 37]) for _ in bases]
+            for place in range(len(bases)):
+                if rng.random() < rng.choice([0.02, 0.2]):
+                    bases[place] = rng.choice("ACGTN")
+            start = rng.randint(0, 6)
+            read = "".join(bases)[start:], qualities[start:]
+            verdicts[check_search(library, read, [0, 6 - start, 40])] += 1
+    if sum(verdicts.values()) > 500:
+        assert min(verdicts[one] for one in (ASSIGNED, UNMATCHED, AMBIGUOUS)) > 20
+
+
 layouts_strategy = st.lists(
     st.text("ACGTacgtRNX.", min_size=1, max_size=9).map(lambda text: text + "AN"),
     min_size=1,

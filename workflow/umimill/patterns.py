@@ -148,6 +148,10 @@ def compile_patterns(rows: Sequence[SampleLayout], samples: int) -> Patterns:
         first = int(entry[kernels.CAPTURE_START])
         anchors[number] = _fill_run(entry, found, capture[first + row.cell_length :])
         entry[kernels.RUN_CAPTURE] += first + row.cell_length
+    own = [
+        positions[entry[kernels.OWN_START] : entry[kernels.OWN_STOP]] for entry in table.tolist()
+    ]
+    tags, tag_mask, tag_start = _tags(table, own)
     return Patterns(
         rows=table,
         positions=np.array(positions, np.int64).reshape(-1, 4),
@@ -161,6 +165,11 @@ def compile_patterns(rows: Sequence[SampleLayout], samples: int) -> Patterns:
         windows=windows,
         window_starts=window_starts,
         window_rows=window_rows,
+        tags=tags,
+        tag_mask=tag_mask,
+        tag_start=tag_start,
+        shortest_1=int(table[:, kernels.LENGTH].min()),
+        perfect_1=int(table[:, kernels.PERFECT].max()),
         samples=samples,
         posterior=int(table[:, kernels.ANCHORED : kernels.ANCHORED + 2].all()),
         two_sided=int(two_sided),
@@ -244,6 +253,29 @@ def _windows(
             starts[side, number] = start
     together = [1 if len(entries) == len(scored) else len(scored) for entries in found]
     return windows, starts, np.array(together, np.int64)
+
+
+def _tags(
+    table: npt.NDArray[np.int64], own: Sequence[Sequence[_Position]]
+) -> tuple[npt.NDArray[np.uint64], np.uint64, int]:
+    """Return tags, tag_mask and tag_start, see kernels.match.Patterns."""
+    none = np.empty((len(own), 0), np.uint64), np.uint64(0), 0
+    shape = table[:, [kernels.LENGTH, kernels.ANCHORED]]
+    places = [[(place, half) for place, _, _, half in row] for row in own]
+    exact = all(number == 1 for row in own for _, _, number, _ in row)
+    if (
+        not exact
+        or not own[0]
+        or (shape != shape[0]).any()
+        or any(one != places[0] for one in places)
+    ):
+        return none
+    windows = [_window(row) for row in own]
+    mask, start = windows[0][1:]
+    if mask.bit_count() < len(own[0]):
+        return none
+    tags = np.array([[bases] for bases, _, _ in windows], np.uint64)
+    return tags, np.uint64(mask), start
 
 
 def _window(positions: Sequence[_Position]) -> tuple[int, int, int]:

@@ -80,6 +80,11 @@ class Patterns(NamedTuple):
             window of common positions, or one for each row, see window_rows.
         window_starts: i64[2, W], place of the first of them; -1 = there are none.
         window_rows: i64[2], rows that have a window of that side in common: all of them, or 1.
+        tags: u64[R, 1], packed bases of each row's own positions on side 0, where these are exact,
+            at the same places and within 32 of them in all rows; else u64[R, 0].
+        tag_mask: their mask.
+        tag_start: place of the first of the 32.
+        shortest_1, perfect_1: over all rows, the least positions and the highest perfect score.
         samples: S.
         posterior: 1 where every row is anchored (acceptance by posterior), else 0 (by bits).
         two_sided: 1 where a row has a layout on side 1.
@@ -98,6 +103,11 @@ class Patterns(NamedTuple):
     windows: Any
     window_starts: Any
     window_rows: Any
+    tags: Any
+    tag_mask: Any
+    tag_start: int
+    shortest_1: int
+    perfect_1: int
     samples: int
     posterior: int
     two_sided: int

@@ -37,12 +37,11 @@ from umimill.kernels.match import (
     side_range,
 )
 from umimill.kernels.rows import REVERSED, SWAPPED
-from umimill.kernels.search import (
-    Scratch,
+from umimill.kernels.search import Scratch, reverse_read
+from umimill.kernels.windows import (
     count_close,
     low_quality_words,
     pack_padded,
-    reverse_read,
     shifted_word,
     window_mismatches,
 )

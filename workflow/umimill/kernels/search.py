@@ -6,8 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from umimill.jit import count_bits, inline_kernel, kernel, merged_kernel
-from umimill.kernels.bases import gather_eight, pack_text
+from umimill.jit import count_bits, kernel, merged_kernel
 from umimill.kernels.match import (
     AMBIGUOUS,
     ANCHORED,
@@ -18,8 +17,6 @@ from umimill.kernels.match import (
     NO_SCORE,
     OWN_START,
     OWN_STOP,
-    PERFECT,
-    SAMPLE,
     UNMATCHED,
     Letters,
     Match,
@@ -32,6 +29,14 @@ from umimill.kernels.match import (
     score_positions,
 )
 from umimill.kernels.rows import REVERSED, SWAPPED
+from umimill.kernels.tags import note_score, score_tags
+from umimill.kernels.windows import (
+    count_close,
+    low_quality_words,
+    pack_padded,
+    shifted_word,
+    window_mismatches,
+)
 
 U = np.uint64
 
@@ -63,90 +68,25 @@ class Scratch(NamedTuple):
     best: Any
 
 
-@inline_kernel
-def shifted_word(words: Any, at: int) -> Any:
-    """Return the 32 bases of a packed read from base `at` on."""
-    index = at >> 5
-    shift = U(2 * (at & 31))
-    return (words[index] << shift) | ((words[index + 1] >> U(1)) >> (U(63) - shift))
-
-
-@inline_kernel
-def window_mismatches(words: Any, at: int, bases: Any, mask: Any) -> Any:
-    """Return the positions of a window at which the packed read differs, one bit each."""
-    bits = shifted_word(words, at) ^ bases
-    return (bits | (bits >> U(1))) & mask
-
-
 @merged_kernel
-def pack_padded(read: Read, words: Any) -> None:
-    """Pack the bases of a read into words, u64[>= length / 32 + 2], and two words of padding."""
-    count = (read.length + 31) >> 5
-    pack_text(read.text, read.bases, read.length, words, np.int64(0))
-    words[count] = U(0)
-    words[count + 1] = U(0)
-
-
-@merged_kernel
-def count_close(words: Any, first: int, stop: int, bases: Any, mask: Any, allowed: int) -> int:
-    """Count the places in [first, stop) whose window differs at no more than `allowed` positions.
-
-    Without a branch in the inner loop, so that it is vectorised.
-    """
-    close = np.int64(0)
-    for index in range(first >> 5, (stop + 31) >> 5):
-        word = words[index]
-        following = words[index + 1] >> U(1)
-        lowest = max(np.int64(0), first - 32 * index)
-        highest = min(np.int64(32), stop - 32 * index)
-        for place in range(lowest, highest):
-            shift = U(2 * place)
-            bits = ((word << shift) | (following >> (U(63) - shift))) ^ bases
-            close += count_bits((bits | (bits >> U(1))) & mask) <= allowed
-    return close
-
-
-@merged_kernel
-def low_quality_words(read: Read, letters: Letters, least: int, scratch: Any, words: Any) -> None:
-    """Set both bits of each base that is unknown or below Phred `least`, packed as the bases are.
-
-    Args:
-        read: the read.
-        letters: see Letters.
-        least: the least Phred that is not low.
-        scratch: u8[*], scratch.
-        words: u64[*], filled, with two words of padding.
-    """
-    floor = letters.quality_offset + least
-    for place in range(read.length):
-        uncertain = read.text[read.qualities + place] < floor or (
-            letters.codes[read.text[read.bases + place]] > 3
-        )
-        scratch[place] = 3 if uncertain else 0
-    for place in range(read.length, (read.length + 31) & ~31):
-        scratch[place] = 0
-    count = (read.length + 31) >> 5
-    for index in range(count):
-        word = U(0)
-        for quarter in range(4):
-            packed = U(0)
-            for eighth in range(8):
-                packed |= U(scratch[32 * index + 8 * quarter + eighth]) << U(8 * eighth)
-            word |= gather_eight(packed) << U(48 - 16 * quarter)
-        words[index] = word
-    words[count] = U(0)
-    words[count + 1] = U(0)
-
-
-@merged_kernel
-def score_offset(patterns: Patterns, read: Read, offset: int, letters: Letters, best: Any) -> None:
-    """Score all rows at one offset of side 0 and keep the best and the runner-up.
+def score_offset(
+    patterns: Patterns,
+    read: Read,
+    offset: int,
+    letters: Letters,
+    words: Any,
+    bar: int,
+    best: Any,
+) -> None:
+    """Score the rows at one offset of side 0 and keep the best and the runner-up.
 
     Args:
         patterns: rows.
         read: mate 1.
         offset: where.
         letters: see Letters.
+        words: the packed read.
+        bar: a score below it is no match.
         best: i64[4], score, row, offset of the best and score of the best other sample; updated.
     """
     rows = patterns.rows
@@ -166,17 +106,11 @@ def score_offset(patterns: Patterns, read: Read, offset: int, letters: Letters, 
         if not scored:
             common = score
             scored = True
+            if patterns.tags.shape[1]:
+                score_tags(patterns, read, offset, letters, words, common, bar, best)
+                return
             continue
-        same = best[1] >= 0 and rows[row, SAMPLE] == rows[best[1], SAMPLE]
-        earlier = offset < best[2] or (offset == best[2] and row < best[1])
-        if score > best[0] or (score == best[0] and same and earlier):
-            if not same:
-                best[3] = max(best[3], best[0])
-            best[0] = score
-            best[1] = row
-            best[2] = offset
-        elif not same:
-            best[3] = max(best[3], score)
+        note_score(rows, row, offset, score, best)
         row += 1
 
 
@@ -195,12 +129,7 @@ def match_searched(patterns: Patterns, read: Read, letters: Letters, scratch: Sc
         scratch: see Scratch; its hint is set where the verdict is ASSIGNED.
     """
     rows = patterns.rows
-    shortest = rows[0, LENGTH]
-    perfect = np.int64(0)
-    for row in range(rows.shape[0]):
-        shortest = min(shortest, rows[row, LENGTH])
-        perfect = max(perfect, rows[row, PERFECT])
-    offsets = read.length - shortest + 1
+    offsets = read.length - patterns.shortest_1 + 1
     if offsets < 1:
         return Match(UNMATCHED, -1, 0, 0, NO_SCORE)
     bar = (
@@ -236,12 +165,12 @@ def match_searched(patterns: Patterns, read: Read, letters: Letters, scratch: Sc
                 if count_bits(different) > allowed:
                     continue
         if offset >= 0:
-            score_offset(patterns, read, offset, letters, best)
+            score_offset(patterns, read, offset, letters, scratch.words, bar, best)
         if step >= 0:
             continue
         hit = best[0] >= bar
         limit = max(best[0], bar) - MARGIN
-        allowed = (perfect - limit) // (MISMATCH_COST if hit else CERTAIN_MISMATCH_COST)
+        allowed = (patterns.perfect_1 - limit) // (MISMATCH_COST if hit else CERTAIN_MISMATCH_COST)
         if not hit:
             low_quality_words(read, letters, CERTAIN_QUALITY, scratch.codes, scratch.low_words)
             continue
