@@ -38,6 +38,8 @@ STAGES = (
 )
 # Stages of a library whose cell barcodes are on a list.
 LISTED_STAGES = ("probe", "cells", "checkout", "place", *STAGES[2:])
+# Jobs of small libraries.
+SMALL_STAGES = ("small", "publish", "report")
 UNITS = ("library", "unit", "read1", "read2")
 SAMPLES = ("library", "sample", "layout", "layout_read2", "cell_list")
 
@@ -173,9 +175,10 @@ def read_table(path: Path) -> list[dict[str, str]]:
 
 
 def write_config(folder: Path, **values: Any) -> None:
-    """Write config.yaml; a JSON value is a YAML value."""
+    """Write config.yaml; a JSON value is a YAML value. Each stage is a job, unless asked."""
     folder.mkdir(parents=True, exist_ok=True)
-    values = {"units": "units.tsv", "samples": "samples.tsv"} | values
+    defaults = {"units": "units.tsv", "samples": "samples.tsv", "libraries_per_job": 0}
+    values = defaults | values
     lines = (f"{key}: {json.dumps(value)}\n" for key, value in values.items())
     (folder / "config.yaml").write_text("".join(lines))
 

@@ -16,7 +16,7 @@ deep     as q4 with reads per molecule lognormal (mean 90, sigma 0.8) and the mo
 """
 
 import argparse
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -91,11 +91,20 @@ def write_corpus(path: Path, kind: str, reads: int, seed: int = 1) -> None:
     write_gzip(path, corpus_text(kind, reads, seed))
 
 
-def corpus_text(kind: str, reads: int, seed: int) -> Iterator[bytes]:
-    """Yield the FASTQ text of a corpus, a chunk of reads at a time."""
+def corpus_text(
+    kind: str, reads: int, seed: int, layouts: Sequence[str] = DEMO_LAYOUTS
+) -> Iterator[bytes]:
+    """Yield the FASTQ text of a corpus, a chunk of reads at a time.
+
+    Args:
+        kind: one of KINDS.
+        reads: number of reads.
+        seed: of PCG64.
+        layouts: patterns of the samples, as long as those of the demo and with its UMI.
+    """
     source = np.random.PCG64(seed)
     molecules = draw_molecules(source, kind, reads)
-    heads = np.array([_codes(pattern) for pattern in DEMO_LAYOUTS])
+    heads = np.array([_codes(pattern) for pattern in layouts])
     for start in range(0, reads, READS_PER_CHUNK):
         stop = min(start + READS_PER_CHUNK, reads)
         codes = _clean_codes(molecules, heads, molecules.read[start:stop])
@@ -149,7 +158,7 @@ def _clean_codes(molecules: Molecules, heads: Bytes, molecule: Indices) -> Bytes
     shifts = np.arange(0, 64, 2, dtype=np.uint64)
     words = molecules.payload[row]
     payload = ((words[:, :, None] >> shifts) & np.uint64(3)).astype(np.uint8)
-    head = heads[molecule % len(DEMO_LAYOUTS)]
+    head = heads[molecule % len(heads)]
     umi = molecules.umi[molecule][:, None] >> shifts[: UMI_COLUMNS.size]
     head[:, UMI_COLUMNS] = umi & np.uint64(3)
     return np.concatenate((head, payload.reshape(molecule.size, -1)[:, :PAYLOAD]), axis=1)

@@ -12,7 +12,15 @@ import yaml
 from jsonschema import Draft202012Validator
 
 from config_fixture import ROOT, RULE, problems, refuse_j, run_folder, write
-from umimill.config import Config, LayoutRow, Library, Unit, bucket_count, load_config
+from umimill.config import (
+    Config,
+    LayoutRow,
+    Library,
+    Unit,
+    bucket_count,
+    load_config,
+    small_runs,
+)
 from umimill.layout import check_row, parse_layout
 
 __all__ = ["run_folder"]
@@ -52,6 +60,7 @@ def test_sheets_become_libraries() -> None:
         ),
         buckets="auto",
         parts=1,
+        libraries_per_job="auto",
         min_reads=1,
         min_umi_quality=0,
         placement="auto",
@@ -74,6 +83,9 @@ def test_sheets_become_libraries() -> None:
         ("buckets", 4096, "buckets", 4096),
         ("buckets", " AUTO ", "buckets", "auto"),
         ("parts", "256", "parts", 256),
+        ("libraries_per_job", "Auto", "libraries_per_job", "auto"),
+        ("libraries_per_job", "0", "libraries_per_job", 0),
+        ("libraries_per_job", 10_000, "libraries_per_job", 10_000),
         ("min_reads", "2", "min_reads", 2),
         ("min_umi_quality", 93, "min_umi_quality", 93),
         ("placement", "tile", "placement", "tile"),
@@ -189,9 +201,9 @@ OUTPUTS = "give a list of these: unmatched, suspects, lineage"
         ({"Min-Reads": 3}, "config, key Min-Reads: not known; did you mean min_reads?"),
         (
             {7: 3},
-            "config, key 7: not known; the keys are units, samples, buckets, parts, min_reads, "
-            "min_umi_quality, placement, refine_method, min_posterior, floor, outputs, "
-            "keep_intermediates",
+            "config, key 7: not known; the keys are units, samples, buckets, parts, "
+            "libraries_per_job, min_reads, min_umi_quality, placement, refine_method, "
+            "min_posterior, floor, outputs, keep_intermediates",
         ),
         (
             {"units": "no.tsv"},
@@ -319,6 +331,42 @@ def test_schemas_are_sound_and_say_what_each_key_means(name: str) -> None:
     Draft202012Validator.check_schema(schema)
     assert all(rule["description"].strip() for rule in schema["properties"].values())
     assert (schema["additionalProperties"] is False) == (name != "samples")
+
+
+MIB = 1 << 20
+
+
+@pytest.mark.parametrize(
+    ("config", "sizes", "found"),
+    [
+        ({}, [1, 1, 1], ["012"]),
+        ({}, [512 * MIB - 1, 1, 1], ["01", "2"]),
+        ({}, [512 * MIB + 1, 1, 1], ["0", "12"]),
+        ({}, [0, 2 * GIB, 2 * GIB + 1, 0], ["01", "3"]),
+        ({"libraries_per_job": 2}, [1, 600 * MIB, 1], ["01", "2"]),
+        ({"libraries_per_job": 1}, [0, 0], ["0", "1"]),
+        ({"libraries_per_job": 0}, [1, 1], []),
+        ({"parts": 2}, [1, 1], []),
+        ({"buckets": 2}, [1, 1], []),
+        ({"buckets": 1}, [3 * GIB, 1], ["0", "1"]),
+    ],
+)
+def test_small_runs(config: Mapping[str, Any], sizes: list[int], found: list[str]) -> None:
+    rows = []
+    for number, size in enumerate(sizes):
+        with open(f"{number}.fq", "wb") as file:
+            file.truncate(size)
+        rows.append(f"L{number} u1 {number}.fq\n")
+    samples = (f"L{number} S{number} NNN\n" for number in range(len(sizes)))
+    write("library unit read1\n" + "".join(rows), "library sample layout\n" + "".join(samples))
+    runs = small_runs(load(config))
+    assert ["".join(library.name[1:] for library in run) for run in runs] == found
+
+
+def test_small_runs_leave_out_what_is_to_stand_apart() -> None:
+    write()
+    (run,) = small_runs(load(), ["L1"])
+    assert [library.name for library in run] == ["L2"]
 
 
 def test_the_shipped_config_gives_each_key_its_default() -> None:

@@ -10,7 +10,15 @@ from pathlib import Path
 
 import pytest
 
-from umimill.errors import ConfigError, FastqError, UmimillError, job_errors, one_line
+from umimill.errors import (
+    ConfigError,
+    FastqError,
+    UmimillError,
+    error_text,
+    job_errors,
+    note,
+    one_line,
+)
 
 
 def test_fastq_error_says_where_with_thousands_separators() -> None:
@@ -71,6 +79,30 @@ def test_errors_survive_pickling(error: UmimillError) -> None:
 )
 def test_one_line(error: BaseException, line: str) -> None:
     assert one_line(error) == line
+
+
+def test_a_fault_of_ours_has_its_traceback_and_a_users_mistake_has_none() -> None:
+    assert error_text(ConfigError(["a", "b"])) == "umimill: a\numimill: b\n"
+    assert error_text(UmimillError("x: y\nz")) == "umimill: x: y z\n"
+    assert error_text(IsADirectoryError(errno.EISDIR, "Is a directory", "a")).startswith(
+        "umimill: a"
+    )
+    try:
+        {}["gone"]
+    except KeyError as error:
+        text = error_text(error)
+    assert text.startswith("Traceback (most recent call last):\n")
+    assert text.endswith("KeyError: 'gone'\n")
+
+
+def test_a_note_is_in_the_log_alone(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    log = tmp_path / "logs" / "job.log"
+    note("one\n", str(log))
+    note("two\n", str(log))
+    assert log.read_text() == "one\ntwo\n"
+    assert capsys.readouterr() == ("", "")
+    # A log that cannot be written must not stop the job.
+    note("three\n", str(tmp_path / "logs"))
 
 
 def test_a_real_full_disk_is_named() -> None:

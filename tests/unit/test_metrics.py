@@ -8,6 +8,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pytest
 
 from umimill import ALGORITHM_VERSION, __version__
@@ -229,6 +230,30 @@ def test_name_of_a_job_is_that_of_its_log(where: dict[str, Any], name: str) -> N
     assert job_name(Meter("checkout", "demo", 4000, where=where).result("match")) == name
 
 
+def test_work_that_a_process_did_before_is_not_counted() -> None:
+    """As where one job runs the stages of many libraries."""
+    before = np.ones(40_000_000, np.int64)
+    started = time.process_time()
+    while time.process_time() < started + 0.3:
+        before += 1
+    del before
+    compiled = iter([5.0, 7.5])
+    alone = Meter("tally", "L1", 4000).result("sort")
+    shared = Meter("tally", "L1", 4000, compile_seconds=lambda: next(compiled), shared=True)
+    result = shared.result("sort")
+    assert result["clocks"]["compile"] == 2.5
+    assert result["clocks"]["start"] < 0.1 < 0.3 <= alone["clocks"]["start"]
+    assert result["cpu_seconds"] < 0.1 < 0.3 <= alone["cpu_seconds"]
+    assert result["wall_seconds"] < 0.2
+    assert alone["peak_rss_bytes"] - result["peak_rss_bytes"] > 200_000_000
+
+
+def test_rule_of_a_job_is_named_where_memory_is_short() -> None:
+    meter = Meter("tally", "L1", 1, rule="small_2")
+    with pytest.raises(UmimillError, match=r"^small_2: mem_mb is 1, .* --set-resources small_2:"):
+        _ = meter.budget_bytes
+
+
 # -- the frame around job scripts ------------------------------------------------------------------
 
 
@@ -239,6 +264,7 @@ def job(folder: Path, version: str = __version__) -> SimpleNamespace:
         resources=SimpleNamespace(mem_mb=4000),
         output=SimpleNamespace(metrics=str(folder / "metrics.json")),
         threads=3,
+        rule="tally",
     )
 
 

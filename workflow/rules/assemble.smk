@@ -96,8 +96,8 @@ rule index:
 
 # Names of the files of a sample depend on whether its library is paired, so each library has rules
 # of its own: one for a run of samples.
-for library in CONFIG.libraries:
-    for number, samples in enumerate(sample_runs(library.samples)):
+for library in STAGED:
+    for number, samples in enumerate(gather_runs(library)):
 
         rule:
             name:

@@ -102,6 +102,11 @@ use rule checkout as checkout_listed with:
             if CONFIG.unmatched
             else {}
         ),
+        **(
+            {"names": intermediate("results/partition/{library}/{unit}/{part}.names")}
+            if CONFIG.lineage
+            else {}
+        ),
         rows=intermediate("results/partition/{library}/{unit}/{part}.rows"),
         partial=intermediate("results/partition/{library}/{unit}/{part}.partial"),
         unplaced=intermediate("results/partition/{library}/{unit}/{part}.unplaced"),

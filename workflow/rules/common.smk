@@ -1,7 +1,8 @@
 import re
+from types import SimpleNamespace
 
 from umimill import ALGORITHM_VERSION, __version__
-from umimill.config import bucket_count, load_config
+from umimill.config import bucket_count, load_config, small_runs
 from umimill.errors import ConfigError
 from umimill.layout import cell_samples, check_row, parse_layout
 from umimill.names import (
@@ -18,6 +19,10 @@ except ConfigError as error:
     raise WorkflowError(str(error))
 
 LIBRARIES = {library.name: library for library in CONFIG.libraries}
+# One job runs a run of small libraries; each stage of the others is a job.
+SMALL_RUNS = small_runs(CONFIG, workflow.resource_settings.overwrite_scatter)
+SMALL = {library.name for run in SMALL_RUNS for library in run}
+STAGED = [library for library in CONFIG.libraries if library.name not in SMALL]
 
 
 def intermediate(path):
@@ -36,6 +41,12 @@ def names_pattern(names):
     return "|".join(map(re.escape, names)) or r"(?!)"
 
 
+# Tables and metrics of a library that the report is made from, beside those of gather.
+LIBRARY_METRICS = (
+    *("jobs.json", "index.json", "ledger.tsv", "sizes.tsv", "samples.tsv", "barcodes.tsv"),
+    *("outcomes.tsv", "posteriors.tsv", "corrections.tsv", "umi_errors.tsv", "family_sizes.tsv"),
+    *("ranks.tsv", "provenance.json"),
+)
 # Libraries whose cell barcodes are on a list have one file a part, and two stages, more.
 LISTED = names_pattern(library.name for library in CONFIG.libraries if library.cell_list)
 NOT_LISTED = names_pattern(library.name for library in CONFIG.libraries if not library.cell_list)
@@ -55,6 +66,55 @@ def library_cell_list(wildcards):
 def library_cell_length(wildcards):
     row = LIBRARIES[wildcards.library].rows[0]
     return check_row(row.layout, row.layout_read2).cell_length
+
+
+def small_threads(wildcards):
+    """Share the cores among the jobs of small libraries: one takes up to four."""
+    return max(1, min(4, (workflow.cores or 1) // len(SMALL_RUNS)))
+
+
+def small_reads(libraries):
+    """List what a job of small libraries reads."""
+    files = [
+        path for library in libraries for unit in library.units for path in (unit.read1, unit.read2)
+    ]
+    return [path for path in (*files, *(library.cell_list for library in libraries)) if path]
+
+
+def small_library(library):
+    """Give a small library as plain values, which Snakemake can compare."""
+    wildcards = SimpleNamespace(library=library.name)
+    return {
+        "name": library.name,
+        "units": library_reads(wildcards),
+        "layouts": library_layouts(wildcards),
+        "cell_list": library.cell_list,
+    }
+
+
+def small_files(library):
+    """Name all that is kept of a small library."""
+    names = [f"results/metrics/{library.name}/{name}" for name in LIBRARY_METRICS]
+    names += [f"results/metrics/{library.name}/{name}" for name in gather_metrics(library)]
+    for sample in library.samples:
+        names += fastq_files(sample, paired=library.paired)
+        names += table_files(sample, cells=sample in CELL_SAMPLES)
+    if CONFIG.unmatched:
+        names += unmatched_files(library.name, paired=library.paired)
+        names.append(f"results/unmatched/{library.name}/{library.name}.metrics.json")
+    if CONFIG.lineage:
+        names.append(lineage_file(library.name))
+        names.append(f"results/lineage/{library.name}/{library.name}.metrics.json")
+    return names
+
+
+def gather_runs(library):
+    """Cut the samples of a library into runs, one a gather job."""
+    return [library.samples] if library.name in SMALL else sample_runs(library.samples)
+
+
+def gather_metrics(library):
+    return [f"gather.{number + 1}.json" for number in range(len(gather_runs(library)))]
 
 
 def unit_of(wildcards):

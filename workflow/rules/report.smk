@@ -4,25 +4,7 @@ rule report:
         [
             f"results/metrics/{library.name}/{name}"
             for library in CONFIG.libraries
-            for name in (
-                "jobs.json",
-                "index.json",
-                "ledger.tsv",
-                "sizes.tsv",
-                "samples.tsv",
-                "barcodes.tsv",
-                "outcomes.tsv",
-                "posteriors.tsv",
-                "corrections.tsv",
-                "umi_errors.tsv",
-                "family_sizes.tsv",
-                "ranks.tsv",
-                "provenance.json",
-                *(
-                    f"gather.{number + 1}.json"
-                    for number in range(len(sample_runs(library.samples)))
-                ),
-            )
+            for name in (*LIBRARY_METRICS, *gather_metrics(library))
         ],
     output:
         page=report(
@@ -57,7 +39,7 @@ rule clean_intermediates:
     conda:
         "../../envs/stage.yaml"
     shell:
-        "rm -rf results/probe results/cells results/partition results/place results/plan "
+        "rm -rf results/small results/probe results/cells results/partition results/place results/plan "
         "results/tally results/model "
         "results/link results/settle results/move results/route results/assemble results/index "
         "> {log} 2>&1"

@@ -6,7 +6,7 @@ Imported wherever the workflow is read, so light: no numeric or table library.
 import math
 import os
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -23,6 +23,8 @@ _INTEGER = re.compile(r"[+-]?[0-9]{1,18}")
 _GZIP_FACTOR = 4
 _BUCKET_BYTES = 2 << 30
 _MAX_AUTO_BUCKETS = 1024
+# Small libraries of one job: it starts in about two seconds and works for ten.
+_JOB_BYTES = 512 << 20
 
 
 @dataclass(frozen=True)
@@ -70,6 +72,7 @@ class Config:
     libraries: tuple[Library, ...]
     buckets: Literal["auto"] | int
     parts: int
+    libraries_per_job: Literal["auto"] | int
     min_reads: int
     min_umi_quality: int
     placement: str
@@ -124,6 +127,7 @@ def load_config(
         libraries=_build_libraries(units, samples),
         buckets=values["buckets"],
         parts=values["parts"],
+        libraries_per_job=values["libraries_per_job"],
         min_reads=values["min_reads"],
         min_umi_quality=values["min_umi_quality"],
         placement=values["placement"],
@@ -150,9 +154,41 @@ def bucket_count(config: Config, library: Library) -> int:
     """
     if config.buckets != "auto":
         return config.buckets
-    paths = [path for unit in library.units for path in (unit.read1, unit.read2) if path]
-    wanted = -(-sum(_plain_bytes(path) for path in paths) // _BUCKET_BYTES)
+    wanted = -(-_library_bytes(library) // _BUCKET_BYTES)
     return min(1 << max(wanted - 1, 0).bit_length(), _MAX_AUTO_BUCKETS)
+
+
+def small_runs(config: Config, apart: Collection[str] = ()) -> list[tuple[Library, ...]]:
+    """Cut the small libraries, of one bucket and one part a unit, into runs: one job each.
+
+    Args:
+        config: `libraries_per_job` is how many a run has, 0 for no runs at all, or "auto" for a new
+            run behind every 512 MiB of FASTQ, gzip counted fourfold.
+        apart: libraries that are in no run.
+
+    Returns:
+        Runs in the order of the libraries, which are in that of their names in a run: the same for
+        every machine and number of cores.
+    """
+    if not config.libraries_per_job or config.parts > 1:
+        return []
+    runs: list[list[Library]] = []
+    room = 0
+    for library in config.libraries:
+        if library.name in apart or bucket_count(config, library) > 1:
+            continue
+        if room <= 0:
+            runs.append([])
+            room = _JOB_BYTES if config.libraries_per_job == "auto" else config.libraries_per_job
+        runs[-1].append(library)
+        room -= _library_bytes(library) if config.libraries_per_job == "auto" else 1
+    return [tuple(sorted(run, key=lambda library: library.name)) for run in runs]
+
+
+def _library_bytes(library: Library) -> int:
+    return sum(
+        _plain_bytes(path) for unit in library.units for path in (unit.read1, unit.read2) if path
+    )
 
 
 def _plain_bytes(path: str) -> int:

@@ -111,15 +111,18 @@ def job_errors(log_path: str | None) -> Iterator[None]:
     """
     try:
         yield
-    except ConfigError as error:
-        tell("".join(f"umimill: {problem}\n" for problem in error.problems), log_path)
-        raise SystemExit(1) from error
-    except (UmimillError, OSError) as error:
-        tell(f"umimill: {one_line(error)}\n", log_path)
-        raise SystemExit(1) from error
     except Exception as error:
-        tell(traceback.format_exc(), log_path)
+        tell(error_text(error), log_path)
         raise SystemExit(1) from error
+
+
+def error_text(error: Exception) -> str:
+    """Say a user's mistake in lines of its own, and a fault of ours with its traceback."""
+    if isinstance(error, ConfigError):
+        return "".join(f"umimill: {problem}\n" for problem in error.problems)
+    if isinstance(error, (UmimillError, OSError)):
+        return f"umimill: {one_line(error)}\n"
+    return "".join(traceback.format_exception(error))
 
 
 def tell(text: str, log_path: str | None) -> None:
@@ -135,7 +138,12 @@ def tell(text: str, log_path: str | None) -> None:
         sys.stderr.write(text)
         sys.stderr.flush()
     if log_path is not None:
-        with contextlib.suppress(OSError):
-            os.makedirs(os.path.dirname(log_path) or ".", exist_ok=True)
-            with open(log_path, "a", encoding="utf-8", errors="backslashreplace") as log:
-                log.write(text)
+        note(text, log_path)
+
+
+def note(text: str, log_path: str) -> None:
+    """Say whole lines in the log of the job alone; see `tell`."""
+    with contextlib.suppress(OSError):
+        os.makedirs(os.path.dirname(log_path) or ".", exist_ok=True)
+        with open(log_path, "a", encoding="utf-8", errors="backslashreplace") as log:
+            log.write(text)

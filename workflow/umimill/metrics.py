@@ -7,7 +7,7 @@ import platform
 import socket
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from importlib import metadata
@@ -52,6 +52,12 @@ def memory_bytes(name: str) -> int:
     raise UmimillError(f"/proc/self/status has no {name}; umimill runs on Linux")
 
 
+def forget_peak() -> None:
+    """Let VmHWM of this process begin again from what it holds now, where the system allows it."""
+    with suppress(OSError):
+        Path("/proc/self/clear_refs").write_text("5")
+
+
 @dataclass
 class Meter:
     """Measures one job.
@@ -63,6 +69,8 @@ class Meter:
         threads: threads.
         where: unit, part, bucket or samples of the job.
         compile_seconds: gives the seconds that kernels were compiled so far.
+        rule: rule of the job, where it is not named as the stage is.
+        shared: whether the process did other work before, which is not to be counted.
     """
 
     stage: str
@@ -80,14 +88,20 @@ class Meter:
     counters: dict[str, int] = field(default_factory=dict)
     ledger: list[dict[str, Any]] = field(default_factory=list)
     compile_seconds: Callable[[], float] = lambda: 0.0
+    rule: str | None = None
+    shared: bool = False
 
     def __post_init__(self) -> None:
-        self._started = datetime.now(UTC) - timedelta(seconds=seconds_since_start())
-        # From the start of the process: imports belong to the job.
-        self._wall = time.perf_counter() - seconds_since_start()
-        self._cpu = time.process_time()
+        # Imports belong to the first job of a process.
+        since = 0.0 if self.shared else seconds_since_start()
+        self._started = datetime.now(UTC) - timedelta(seconds=since)
+        self._wall = time.perf_counter() - since
+        self._cpu = time.process_time() if self.shared else 0.0
+        self._compiled = self.compile_seconds() if self.shared else 0.0
+        if self.shared:
+            forget_peak()
         self.baseline_rss_bytes = memory_bytes("VmRSS")
-        self.clocks["start"] = self._cpu
+        self.clocks["start"] = time.process_time() - self._cpu
 
     @property
     def budget_bytes(self) -> int:
@@ -99,9 +113,10 @@ class Meter:
         budget = 1_000_000 * self.mem_mb - self.baseline_rss_bytes
         if budget < LEAST_BUDGET_BYTES:
             needed = (self.baseline_rss_bytes + LEAST_BUDGET_BYTES) // 1_000_000 + 1
+            rule = self.rule or self.stage
             raise UmimillError(
-                f"{self.stage}: mem_mb is {self.mem_mb}, but the job needs at least {needed}; "
-                f"raise it with --set-resources {self.stage}:mem_mb={needed}"
+                f"{rule}: mem_mb is {self.mem_mb}, but the job needs at least {needed}; "
+                f"raise it with --set-resources {rule}:mem_mb={needed}"
             )
         return budget
 
@@ -126,7 +141,7 @@ class Meter:
     def result(self, driver: str) -> dict[str, Any]:
         """Return the metrics of the job as plain values."""
         wall = time.perf_counter() - self._wall
-        self.clocks["compile"] = self.compile_seconds()
+        self.clocks["compile"] = self.compile_seconds() - self._compiled
         return {
             "schema": SCHEMA,
             "stage": self.stage,
@@ -138,7 +153,7 @@ class Meter:
             **self.where,
             "reads": self.reads,
             "wall_seconds": round(wall, 3),
-            "cpu_seconds": round(time.process_time(), 3),
+            "cpu_seconds": round(time.process_time() - self._cpu, 3),
             "reads_per_second": round(self.reads / wall) if wall > 0 else 0,
             "threads": self.threads,
             "peak_rss_bytes": memory_bytes("VmHWM"),
@@ -161,8 +176,7 @@ class Meter:
         """Write the metrics, and say them in two lines on stderr and in the log of the job."""
         result = self.result(driver)
         write_json(path, result)
-        name = job_name(result)
-        tell("".join(f"{name}: {line}\n" for line in summary_lines(result)), log_path)
+        tell(summary_text(result), log_path)
 
 
 def provenance(started: datetime) -> dict[str, Any]:
@@ -202,6 +216,12 @@ def job_name(result: Mapping[str, Any]) -> str:
     """Name a job as the folders of its log do: `checkout demo/L001/1-of-2`."""
     places = [result[key] for key in ("library", "unit", "part", "bucket") if result[key]]
     return " ".join([str(result["stage"]), *(["/".join(places)] if places else [])])
+
+
+def summary_text(result: Mapping[str, Any]) -> str:
+    """Return the two lines of a job behind its name."""
+    name = job_name(result)
+    return "".join(f"{name}: {line}\n" for line in summary_lines(result))
 
 
 def summary_lines(result: Mapping[str, Any]) -> list[str]:
