@@ -131,13 +131,11 @@ def match_templates(
     mates: Mates, count: int, patterns: Patterns, rules: Any, scratch: Scratch, matches: Any
 ) -> None:
     """Match as umimill.matching does."""
-    scores, sums, places = row_scratch(patterns)
+    buffers, places = row_scratch(patterns)
     letters, others = rules.letters, rules.complements
     if patterns.posterior:
         foreign = foreign_of(SHARE, EVEN)
-        posterior.weigh_templates(
-            mates, 0, count, patterns, foreign, letters, scores, sums, matches
-        )
+        posterior.weigh_templates(mates, 0, count, patterns, foreign, letters, buffers, matches)
     elif patterns.two_sided:
         pair_kernels.search_pairs(
             mates, 0, count, patterns, letters, others, scratch, places, matches

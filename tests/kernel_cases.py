@@ -17,6 +17,7 @@ from umimill.fastq import base_codes
 from umimill.kernels.match import Foreign, Letters, Patterns
 from umimill.kernels.match import Read as KernelRead
 from umimill.kernels.pairs import PLACE_COLUMNS
+from umimill.kernels.posterior import RowScratch
 from umimill.kernels.search import Scratch
 from umimill.layout import Layout, SampleLayout
 from umimill.neighbours import neighbour_pairs
@@ -74,12 +75,16 @@ def scratch_for(longest: int) -> Scratch:
     )
 
 
-def row_scratch(table: Patterns) -> tuple[Any, Any, Any]:
-    """Return buffers that go with the rows, full of rubbish: scores, sums, best places."""
+def row_scratch(table: Patterns) -> tuple[RowScratch, Any]:
+    """Return buffers that go with the rows, full of rubbish; the second is of best places."""
     count = table.rows.shape[0]
     return (
-        np.full(count, 1 << 40, np.int64),
-        np.full(table.samples, 1 << 40, np.uint64),
+        RowScratch(
+            np.full(count + 1, 1 << 40, np.int64),
+            np.full(count, 1 << 40, np.int64),
+            np.full(table.samples, 1 << 40, np.uint64),
+            np.full(3, 1 << 40, np.uint64),
+        ),
         np.full((count, PLACE_COLUMNS), 1 << 40, np.int64),
     )
 

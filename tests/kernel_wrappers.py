@@ -85,17 +85,15 @@ def low_quality_words(read: Any, letters: Any, least: int, scratch: Any, words: 
 
 
 @kernel
-def score_positions(
-    positions: Any, scores: Any, start: int, stop: int, read: Any, offset: int, letters: Any
-) -> Any:
-    return match.score_positions(positions, scores, start, stop, read, offset, letters)
+def list_rows(patterns: Any, read: Any, letters: Any, scratch: Any) -> int:
+    return posterior.list_rows(patterns, read, letters, scratch)
 
 
 @kernel
 def match_anchored(
-    patterns: Any, read_1: Any, read_2: Any, foreign: Any, letters: Any, row_scores: Any, sums: Any
+    patterns: Any, read_1: Any, read_2: Any, foreign: Any, letters: Any, scratch: Any
 ) -> Any:
-    return posterior.match_anchored(patterns, read_1, read_2, foreign, letters, row_scores, sums)
+    return posterior.match_anchored(patterns, read_1, read_2, foreign, letters, scratch)
 
 
 @kernel

@@ -46,13 +46,13 @@ class Library:
         self.rows: list[Row] = oracle_rows(rows)
         self.foreign = foreign
         self._scratch = scratch_for(400)
-        self._scores, self._sums, self._places = row_scratch(self.patterns)
+        self._row_scratch, self._places = row_scratch(self.patterns)
 
     def match(self, read: Read, mate: Read = EMPTY, hint: int = 0) -> Match:
         patterns, reads = self.patterns, (kernel_read(read), kernel_read(mate))
         if patterns.posterior:
             return wrapped.match_anchored(
-                patterns, *reads, self.foreign, LETTERS, self._scores, self._sums
+                patterns, *reads, self.foreign, LETTERS, self._row_scratch
             )
         if patterns.two_sided:
             return wrapped.match_both_sides(patterns, *reads, LETTERS, self._scratch, self._places)
@@ -61,6 +61,10 @@ class Library:
         if found.verdict == ASSIGNED:
             assert self._scratch.hint[0] == found.offset_1
         return found
+
+    def rows_weighed(self, read: Read) -> int:
+        """Return how many rows an anchored library looks at for a read."""
+        return int(wrapped.list_rows(self.patterns, kernel_read(read), LETTERS, self._row_scratch))
 
 
 def high(bases: str, quality: int = 37) -> Read:

@@ -5,11 +5,12 @@ from __future__ import annotations
 import random
 from collections import Counter
 
+import numpy as np
 import pytest
 from hypothesis import example, given
 
 import oracle_match
-from kernel_cases import cases, foreign_of, random_layouts, random_read
+from kernel_cases import cases, foreign_of, random_layouts, random_read, random_sequence
 from match_fixture import EMPTY, EVEN, Library, high, read_strategy, spread_tags
 from oracle_match import AMBIGUOUS, ASSIGNED, UNMATCHED, Read
 
@@ -58,6 +59,39 @@ def test_posterior_is_that_of_floats(seed: int, paired: bool) -> None:
     if sum(verdicts.values()) > 500:
         assert min(verdicts[one] for one in (ASSIGNED, UNMATCHED, AMBIGUOUS)) > 50
         assert verdicts[None] < sum(verdicts.values()) / 20
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_many_tags_weigh_as_if_all_were_scored(seed: int) -> None:
+    verdicts: Counter[int] = Counter()
+    looked_at: Counter[bool] = Counter()
+    for round_number in range(cases(12)):
+        rng = random.Random(f"anchored tags {seed} {round_number}")
+        length = rng.randint(3, 8)
+        tags = spread_tags(rng.randint(2, 40), length, 1 + (length > 5), rng)
+        behind = random_sequence(rng, rng.choice([0, 12]))
+        lower = rng.random() < 0.3
+        levels = rng.choice([[37] * 30 + [2, 11, 25], [0, 2, 11, 25, 37, 37]])
+        layouts = [f"^N{tag.lower() if lower else tag}{behind.lower()}NNN" for tag in tags]
+        samples = [rng.randrange(len(tags)) for _ in tags] if rng.random() < 0.3 else None
+        few, every = Library(layouts, samples), Library(layouts, samples)
+        every.patterns = every.patterns._replace(tags=np.empty((len(tags), 0), np.uint64))
+        assert few.patterns.tags.shape == (len(tags), 1)
+        for _ in range(cases(100)):
+            bases = list(rng.choice(layouts)[1:].upper().replace("N", "A"))
+            qualities = [rng.choice(levels) for _ in bases]
+            for place in range(len(bases)):
+                if rng.random() < rng.choice([0.02, 0.3]):
+                    bases[place] = rng.choice("ACGTN")
+            stop = rng.choice([len(bases), len(bases), rng.randint(1, len(bases))])
+            read = "".join(bases)[:stop], qualities[:stop]
+            found = few.match(read)
+            assert found == every.match(read)
+            verdicts[found.verdict] += 1
+            looked_at[few.rows_weighed(read) < len(tags)] += 1
+    if sum(verdicts.values()) > 500:
+        assert min(verdicts[one] for one in (ASSIGNED, UNMATCHED, AMBIGUOUS)) > 50
+        assert min(looked_at.values()) > 200
 
 
 def test_many_short_tags_are_not_refused() -> None:

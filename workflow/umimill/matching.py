@@ -82,8 +82,12 @@ class Matcher:
             unknown_cell_bases,
         )
         self._table = table_of(self.patterns)
-        self._row_scores = np.zeros(len(rows), np.int64)
-        self._sums = np.zeros(samples, np.uint64)
+        self._row_scratch = posterior.RowScratch(
+            rows=np.zeros(len(rows) + 1, np.int64),
+            scores=np.zeros(len(rows), np.int64),
+            sums=np.zeros(samples, np.uint64),
+            words=np.zeros(3, np.uint64),
+        )
         self._places = np.zeros((len(rows), pairs.PLACE_COLUMNS), np.int64)
         self._scratch = _make_scratch(1024)
         self._longest = 1024
@@ -111,8 +115,7 @@ class Matcher:
                 patterns,
                 self._foreign,
                 letters,
-                self._row_scores,
-                self._sums,
+                self._row_scratch,
                 matches,
             )
         elif patterns.two_sided:

@@ -13,6 +13,7 @@ import numpy.typing as npt
 
 from umimill.kernels import match as kernels
 from umimill.kernels.match import Patterns
+from umimill.kernels.tags import HASH
 from umimill.layout import IUPAC, Layout, SampleLayout
 
 # Binary places of the fixed point in which logarithms are looked up.
@@ -152,6 +153,9 @@ def compile_patterns(rows: Sequence[SampleLayout], samples: int) -> Patterns:
         positions[entry[kernels.OWN_START] : entry[kernels.OWN_STOP]] for entry in table.tolist()
     ]
     tags, tag_mask, tag_start = _tags(table, own)
+    tag_slots = _tag_slots(tags)
+    scores = _score_table()
+    places, place_scores = _place_scores(positions, scores)
     return Patterns(
         rows=table,
         positions=np.array(positions, np.int64).reshape(-1, 4),
@@ -159,17 +163,23 @@ def compile_patterns(rows: Sequence[SampleLayout], samples: int) -> Patterns:
         common_2=common_stops[1],
         capture=np.array(capture, np.int64).reshape(-1, 2),
         anchors=anchors,
-        scores=_score_table(),
+        scores=scores,
         log2=np.array([0, *map(log2_scaled, range(1, 2048))], np.int64),
         weights=_weight_table(),
         windows=windows,
         window_starts=window_starts,
         window_rows=window_rows,
+        places=places,
+        place_scores=place_scores,
         tags=tags,
         tag_mask=tag_mask,
         tag_start=tag_start,
+        tag_slots=tag_slots,
+        tag_shift=64 - (tag_slots.size - 1).bit_length(),
+        tag_nearest=_nearest(tags, tag_mask),
         shortest_1=int(table[:, kernels.LENGTH].min()),
         perfect_1=int(table[:, kernels.PERFECT].max()),
+        most_share=int(table[:, kernels.SHARE].max()),
         samples=samples,
         posterior=int(table[:, kernels.ANCHORED : kernels.ANCHORED + 2].all()),
         two_sided=int(two_sided),
@@ -263,9 +273,11 @@ def _tags(
     shape = table[:, [kernels.LENGTH, kernels.ANCHORED]]
     places = [[(place, half) for place, _, _, half in row] for row in own]
     exact = all(number == 1 for row in own for _, _, number, _ in row)
+    other_side = table[:, kernels.OWN_START + 1] < table[:, kernels.OWN_STOP + 1]
     if (
         not exact
         or not own[0]
+        or other_side.any()
         or (shape != shape[0]).any()
         or any(one != places[0] for one in places)
     ):
@@ -276,6 +288,45 @@ def _tags(
         return none
     tags = np.array([[bases] for bases, _, _ in windows], np.uint64)
     return tags, np.uint64(mask), start
+
+
+def _tag_slots(tags: npt.NDArray[np.uint64]) -> npt.NDArray[np.int32]:
+    """Return tag_slots, see kernels.match.Patterns: at most one slot in four is taken."""
+    slots = np.full(4 << tags.size.bit_length(), -1, np.int32)
+    for row, tag in enumerate(tags[:, 0].tolist() if tags.size else []):
+        slot = (tag * int(HASH) % (1 << 64)) * slots.size >> 64
+        while slots[slot] >= 0:
+            slot = (slot + 1) % slots.size
+        slots[slot] = row
+    return slots
+
+
+def _nearest(tags: npt.NDArray[np.uint64], mask: np.uint64) -> npt.NDArray[np.int64]:
+    """Return tag_nearest, see kernels.match.Patterns."""
+    nearest = np.full(len(tags), 64, np.int64)
+    for row, tag in enumerate(tags[:, 0] if tags.size else []):
+        different = tags[:, 0] ^ tag
+        counts = np.bitwise_count((different | (different >> np.uint64(1))) & mask)
+        counts[row] = 64
+        nearest[row] = counts.min()
+    return nearest
+
+
+def _place_scores(
+    positions: Sequence[_Position], scores: npt.NDArray[np.int32]
+) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.int32]]:
+    """Return places and place_scores, see kernels.match.Patterns."""
+    kinds = {
+        kind: number for number, kind in enumerate(dict.fromkeys(one[1:] for one in positions))
+    }
+    table = np.zeros((max(len(kinds), 1), 5, kernels.QUALITIES), np.int32)
+    for (allowed, options, half), number in kinds.items():
+        for code in range(5):
+            kind = options if allowed >> code & 1 else kernels.MISMATCH + half
+            table[number, code, : scores.shape[1]] = scores[kind]
+    size = table[0].size
+    places = np.array([(one[0], kinds[one[1:]] * size) for one in positions], np.uint64)
+    return places.reshape(-1, 2), table.reshape(-1)
 
 
 def _window(positions: Sequence[_Position]) -> tuple[int, int, int]:

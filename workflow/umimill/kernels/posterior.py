@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from umimill.jit import kernel, merged_kernel
+from umimill.kernels.bases import pack_text
 from umimill.kernels.match import (
     ALLOWED,
     AMBIGUOUS,
@@ -32,13 +33,59 @@ from umimill.kernels.match import (
     score_positions,
     side_range,
 )
+from umimill.kernels.tags import near_tags, tag_mismatches
 
 U = np.uint64
 
 # Fixed point of posteriors: 2^40 is the best row's weight.
 WEIGHT_BITS = 40
+# A row farther behind the best weighs nothing: ten thousand of them would weigh 0.0006 of it.
+ROW_BITS = 24
 # A weight times 99 must fit 64 bits.
 MOST_DOUBLINGS = 16
+
+
+class RowScratch(NamedTuple):
+    """Buffers of a worker.
+
+    Attributes:
+        rows: i64[R + 1], rows that are looked at.
+        scores: i64[R], of each of these.
+        sums: u64[S], weights of their samples.
+        words: u64[3], packed bases.
+    """
+
+    rows: Any
+    scores: Any
+    sums: Any
+    words: Any
+
+
+@merged_kernel
+def list_rows(patterns: Patterns, read: Read, letters: Letters, scratch: RowScratch) -> int:
+    """List the rows that may weigh anything beside the best; return their number.
+
+    Rows that differ in a tag alone are told by its mismatches, see tags.py; else it is all rows.
+    """
+    tags = patterns.tags
+    start = patterns.tag_start
+    if not tags.shape[1] or patterns.rows[0, REACH] > read.length:
+        for row in range(patterns.rows.shape[0]):
+            scratch.rows[row] = row
+        return patterns.rows.shape[0]
+    pack_text(read.text, read.bases + start, min(32, read.length - start), scratch.words, 0)
+    word = scratch.words[0]
+    span = ROW_BITS * 1024 + patterns.most_share
+    near = near_tags(patterns, word, read, 0, letters, span, NO_SCORE)
+    if near.count == 1:
+        scratch.rows[0] = near.row
+        return 1
+    count = 0
+    # Without a branch, which would be guessed wrongly.
+    for row in range(tags.shape[0]):
+        scratch.rows[count] = row
+        count += tag_mismatches(tags, row, word, near.mask) <= near.allowed
+    return count
 
 
 @merged_kernel
@@ -85,8 +132,7 @@ def match_anchored(
     read_2: Read,
     foreign: Foreign,
     letters: Letters,
-    row_scores: Any,
-    sums: Any,
+    scratch: RowScratch,
 ) -> Match:
     """Decide by the posterior of the best sample, >= 0.99, against all others and a foreign read.
 
@@ -99,54 +145,49 @@ def match_anchored(
         read_2: mate 2; length 0 where there is none.
         foreign: the alternative.
         letters: see Letters.
-        row_scores: i64[R], scratch.
-        sums: u64[S], scratch.
+        scratch: see RowScratch.
     """
-    rows = patterns.rows
-    positions = patterns.positions
-    scores = patterns.scores
+    rows, sums = patterns.rows, scratch.sums
     best = NO_SCORE
-    best_row = -1
-    for row in range(rows.shape[0]):
-        row_scores[row] = NO_SCORE
+    best_row = np.int64(-1)
+    count = list_rows(patterns, read_1, letters, scratch)
+    for number in range(count):
+        row = scratch.rows[number]
+        scratch.scores[number] = NO_SCORE
+        sums[rows[row, SAMPLE]] = U(0)
         if rows[row, REACH] > read_1.length or rows[row, REACH + 1] > read_2.length:
             continue
         score = -rows[row, SHARE]
         for side in range(2):
             read = read_1 if side == 0 else read_2
-            score += score_positions(
-                positions,
-                scores,
-                rows[row, OWN_START + side],
-                rows[row, OWN_STOP + side],
-                read,
-                0,
-                letters,
-            )
-        row_scores[row] = score
+            start, stop = rows[row, OWN_START + side], rows[row, OWN_STOP + side]
+            score += score_positions(patterns, start, stop, read, 0, letters)
+        scratch.scores[number] = score
         if score > best:
             best = score
             best_row = row
     if best_row < 0:
         return Match(UNMATCHED, -1, 0, 0, NO_SCORE)
-    sums[:] = U(0)
-    for row in range(rows.shape[0]):
-        if row_scores[row] != NO_SCORE:
-            sums[rows[row, SAMPLE]] += weight_of(patterns.weights, row_scores[row] - best)
     total = U(0)
-    winner = np.int64(0)
-    for sample in range(sums.size):
-        total += sums[sample]
-        if sums[sample] > sums[winner]:
-            winner = np.int64(sample)
+    for number in range(count):
+        if scratch.scores[number] > best - ROW_BITS * 1024:
+            weight = weight_of(patterns.weights, scratch.scores[number] - best)
+            sums[rows[scratch.rows[number], SAMPLE]] += weight
+            total += weight
+    winner = rows[best_row, SAMPLE]
+    for number in range(count):
+        sample = rows[scratch.rows[number], SAMPLE]
+        if sums[sample] > sums[winner] or (sums[sample] == sums[winner] and sample < winner):
+            winner = sample
     if rows[best_row, SAMPLE] != winner:
         # Several rows of one sample may add up to more than the single best row.
-        best_row = -1
-        for row in range(rows.shape[0]):
-            if rows[row, SAMPLE] == winner and (
-                best_row < 0 or row_scores[row] > row_scores[best_row]
-            ):
+        best_row = np.int64(-1)
+        highest = NO_SCORE
+        for number in range(count):
+            row = scratch.rows[number]
+            if rows[row, SAMPLE] == winner and (best_row < 0 or scratch.scores[number] > highest):
                 best_row = row
+                highest = scratch.scores[number]
     against = total - sums[winner]
     if rows[best_row, PERFECT] + rows[best_row, PERFECT + 1] == 0:
         if against * U(99) > sums[winner]:
@@ -162,7 +203,7 @@ def match_anchored(
         else:
             start, stop = side_range(patterns, side)
             # Own positions are in the score already.
-            best += score_positions(positions, scores, start, stop, read, 0, letters)
+            best += score_positions(patterns, start, stop, read, 0, letters)
         weighed, held = weigh_positions(patterns, start, stop, read, foreign.base_scores, letters)
         background += weighed
         exact &= held
@@ -186,8 +227,7 @@ def weigh_templates(
     patterns: Patterns,
     foreign: Foreign,
     letters: Letters,
-    row_scores: Any,
-    sums: Any,
+    scratch: RowScratch,
     matches: Any,
 ) -> None:
     """Match templates [start, stop) of a chunk by posterior.
@@ -199,11 +239,10 @@ def weigh_templates(
         patterns: layouts of the library, all anchored.
         foreign: the alternative.
         letters: see Letters.
-        row_scores: i64[R], scratch.
-        sums: u64[S], scratch.
+        scratch: see RowScratch.
         matches: i32[>= stop, MATCH_COLUMNS]; rows start..stop are filled.
     """
     for index in range(start, stop):
         read_1, read_2 = reads_of(mates, index)
-        match = match_anchored(patterns, read_1, read_2, foreign, letters, row_scores, sums)
+        match = match_anchored(patterns, read_1, read_2, foreign, letters, scratch)
         note_match(matches, index, match, 0)

@@ -100,9 +100,7 @@ def score_offset(
         # First what all rows share, and then the row again for its own positions.
         start = rows[row, OWN_START] if scored else 0
         stop = rows[row, OWN_STOP] if scored else patterns.common_1
-        score = common + score_positions(
-            patterns.positions, patterns.scores, start, stop, read, offset, letters
-        )
+        score = common + score_positions(patterns, start, stop, read, offset, letters)
         if not scored:
             common = score
             scored = True

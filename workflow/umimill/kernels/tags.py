@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -23,6 +23,9 @@ from umimill.kernels.match import (
 from umimill.kernels.windows import shifted_word
 
 U = np.uint64
+
+# 2^64 divided by the golden ratio: Fibonacci hashing (Knuth, TAOCP 3, 6.4).
+HASH = U(0x9E3779B97F4A7C15)
 
 
 @merged_kernel
@@ -60,6 +63,59 @@ def count_near(tags: Any, word: Any, mask: Any, allowed: int) -> int:
     return near
 
 
+class Near(NamedTuple):
+    """Which tags can matter at an offset: those with few enough mismatches.
+
+    Attributes:
+        row: the first of those with the fewest.
+        score: of its tag.
+        mask: positions whose mismatches are counted, see Patterns.tag_mask.
+        allowed: most mismatches of a tag that can matter.
+        count: tags that have no more.
+    """
+
+    row: int
+    score: int
+    mask: Any
+    allowed: int
+    count: int
+
+
+@merged_kernel
+def near_tags(
+    patterns: Patterns, word: Any, read: Read, offset: int, letters: Letters, span: int, bar: int
+) -> Near:
+    """Tell which tags can score less than `span` below the best one, and `bar` or more.
+
+    Rows differ in a tag alone. What a mismatch costs at least, at positions where it costs more
+    than the margin, bounds the score of a tag by the number of its mismatches, which are counted
+    by XOR and popcount. Most reads have a tag without an error, which is looked up.
+
+    Args:
+        patterns: rows with tags.
+        word: the 32 bases at the place of the tag.
+        read: mate 1.
+        offset: where.
+        letters: see Letters.
+        span: how far below the best.
+        bar: least score of a tag.
+    """
+    most, least, unsure = weigh_tag(patterns, read, offset, letters)
+    mask = patterns.tag_mask & ~unsure
+    row = find_tag(patterns, word)
+    fewest = np.int64(0)
+    if row < 0:
+        fewest = fewest_mismatches(patterns.tags, word, mask)
+        row = np.int64(0)
+        while tag_mismatches(patterns.tags, row, word, mask) > fewest:
+            row += 1
+    score = score_tag(patterns, row, read, offset, letters)
+    allowed = max(fewest, (most - max(score - span, bar)) // least)
+    if fewest == 0 and patterns.tag_nearest[row] - count_bits(unsure) > allowed:
+        return Near(row, score, mask, allowed, np.int64(1))
+    return Near(row, score, mask, allowed, count_near(patterns.tags, word, mask, allowed))
+
+
 @merged_kernel
 def score_tags(
     patterns: Patterns,
@@ -73,10 +129,6 @@ def score_tags(
 ) -> None:
     """Score at one offset those rows that can be the best or within the margin of it.
 
-    Rows differ in a tag alone. What a mismatch costs at least, at positions where it costs more
-    than the margin, bounds the score of a tag by the number of its mismatches, which are counted
-    by XOR and popcount. Of 96 rows, scoring them all took 3.3 us.
-
     Args:
         patterns: rows with tags.
         read: mate 1.
@@ -87,46 +139,69 @@ def score_tags(
         bar: a score below it is no match.
         best: see score_offset.
     """
-    rows, positions, scores = patterns.rows, patterns.positions, patterns.scores
-    most = common
+    rows = patterns.rows
+    word = shifted_word(words, offset + patterns.tag_start)
+    least = max(best[0], bar) - MARGIN - common
+    near = near_tags(patterns, word, read, offset, letters, MARGIN, least)
+    if near.count == 1:
+        note_score(rows, near.row, offset, common + near.score, best)
+        return
+    for row in range(rows.shape[0]):
+        if tag_mismatches(patterns.tags, row, word, near.mask) <= near.allowed:
+            score = common + score_tag(patterns, row, read, offset, letters)
+            note_score(rows, row, offset, score, best)
+
+
+@merged_kernel
+def weigh_tag(
+    patterns: Patterns, read: Read, offset: int, letters: Letters
+) -> tuple[int, int, Any]:
+    """Bound what tags can score, whatever they are.
+
+    Returns:
+        (most that a tag can score, least that a mismatch costs where it costs more than the margin,
+        bits of the positions where it does not).
+    """
+    positions, scores = patterns.positions, patterns.scores
+    qualities = U(read.qualities + offset)
+    quality_offset = U(letters.quality_offset)
+    most = np.int64(0)
     least = np.int64(1 << 40)
     unsure = U(0)
-    for index in range(rows[0, OWN_START], rows[0, OWN_STOP]):
+    for index in range(U(patterns.rows[0, OWN_START]), U(patterns.rows[0, OWN_STOP])):
         place = positions[index, POSITION]
-        quality = np.int64(read.text[read.qualities + offset + place]) - letters.quality_offset
+        quality = U(read.text[qualities + U(place)]) - quality_offset
         match = np.int64(scores[1, quality])
-        mismatch = np.int64(scores[MISMATCH + positions[index, HALF], quality])
+        mismatch = np.int64(scores[U(MISMATCH + positions[index, HALF]), quality])
         most += max(match, mismatch)
         if match - mismatch > MARGIN:
             least = min(least, match - mismatch)
         else:
             unsure |= U(1) << U(62 - 2 * (place - patterns.tag_start))
-    mask = patterns.tag_mask & ~unsure
-    word = shifted_word(words, offset + patterns.tag_start)
-    fewest = fewest_mismatches(patterns.tags, word, mask)
-    row = np.int64(0)
-    while tag_mismatches(patterns.tags, row, word, mask) > fewest:
-        row += 1
-    score = common + score_positions(
-        positions, scores, rows[row, OWN_START], rows[row, OWN_STOP], read, offset, letters
-    )
-    limit = max(score, best[0], bar) - MARGIN
-    allowed = max(fewest, (most - limit) // least)
-    if count_near(patterns.tags, word, mask, allowed) == 1:
-        note_score(rows, row, offset, score, best)
-        return
-    for other in range(rows.shape[0]):
-        if tag_mismatches(patterns.tags, other, word, mask) <= allowed:
-            score = common + score_positions(
-                positions,
-                scores,
-                rows[other, OWN_START],
-                rows[other, OWN_STOP],
-                read,
-                offset,
-                letters,
-            )
-            note_score(rows, other, offset, score, best)
+    return most, least, unsure
+
+
+@merged_kernel
+def find_tag(patterns: Patterns, word: Any) -> int:
+    """Return the row whose tag these 32 bases hold, or -1."""
+    tag = word & (patterns.tag_mask | (patterns.tag_mask << U(1)))
+    slots = patterns.tag_slots
+    last = U(slots.size - 1)
+    # The highest bits of the product depend on all of the tag.
+    slot = (tag * HASH) >> U(patterns.tag_shift)
+    while slots[slot] >= 0:
+        row = np.int64(slots[slot])
+        if patterns.tags[row, 0] == tag:
+            return row
+        slot = (slot + U(1)) & last
+    return np.int64(-1)
+
+
+@merged_kernel
+def score_tag(patterns: Patterns, row: int, read: Read, offset: int, letters: Letters) -> int:
+    """Score the tag of a row at an offset."""
+    start, stop = patterns.rows[row, OWN_START], patterns.rows[row, OWN_STOP]
+    return score_positions(patterns, start, stop, read, offset, letters)
 
 
 @inline_kernel
