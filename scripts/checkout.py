@@ -21,6 +21,7 @@ with run_job(snakemake, "checkout", "match", unit=unit, part=snakemake.wildcards
         Path(snakemake.output.rows),
         meter,
         partial=Path(snakemake.output.partial),
+        limit=snakemake.params.limit,
         minimum_umi_quality=snakemake.params.minimum_umi_quality,
         unmatched=Path(unmatched) if unmatched else None,
         aside=Aside(Path(snakemake.input.cells), Path(unplaced)) if unplaced else None,

@@ -7,7 +7,7 @@ from umimill.job import run_job
 from umimill.library_tables import LibrarySettings
 
 SETTINGS = ("library", "layouts", "reads", "buckets", "parts", "floor", "minimum_reads")
-SETTINGS += ("method", "minimum_posterior", "suspects", "cell_list")
+SETTINGS += ("method", "minimum_posterior", "suspects", "cell_list", "limit_reads")
 LISTS = ("mate1", "mate2", "molecules", "families", "fates", "jobs", "probes")
 files = {name: [Path(path) for path in snakemake.input[name]] for name in LISTS}
 asked = {name: snakemake.params[name] for name in SETTINGS}

@@ -121,6 +121,7 @@ CASES: dict[str, tuple[str, Change]] = {
     "`--set-scatter LIBRARY=3`": ("kept", options("--set-scatter", "a=3")),
     "`parts`": ("kept", config("parts=2")),
     "`libraries_per_job`": ("kept", config("libraries_per_job=auto")),
+    "`limit_reads`": ("kept", config("limit_reads=100")),
     "`min_reads`": ("kept", config("min_reads=2")),
     "`min_umi_quality`": ("kept", config("min_umi_quality=10")),
     "`placement`": ("kept", config("placement=tile")),

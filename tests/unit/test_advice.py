@@ -1,5 +1,7 @@
 """Every sentence and piece of advice, word for word."""
 
+from dataclasses import replace
+
 import pytest
 
 from advice_fixture import checkout, texts
@@ -239,6 +241,17 @@ def open_ledger():
     made = checkout(assigned=10, unmatched=40)
     rows = (*made.ledger, LedgerRow("tally", "S1", "families", 9))
     return Library("L1", made.samples, (), rows)
+
+
+def test_a_limited_run_says_that_it_is_no_sample():
+    shallow = checkout(samples=(Sample("L1", "S1", 100, 90),), sizes={"S1": [(1, 85), (3, 5)]})
+    limited = replace(shallow, provenance={"limit_reads": 200_000})
+    assert any("sequence deeper" in text for _, text in texts(shallow))
+    assert not any("sequence deeper" in text for _, text in texts(limited))
+    said = findings.worked([limited])[-1]
+    assert said.startswith("Only the first 200,000 templates of each unit were read (`limit_reads`")
+    assert "A limit is not a sample" in said
+    assert len(findings.worked([shallow])) == len(findings.worked([limited])) - 1
 
 
 def test_an_open_ledger_comes_first_and_changes_the_verdict():

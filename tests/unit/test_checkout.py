@@ -2,6 +2,7 @@
 
 import gzip
 from collections import Counter
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -33,9 +34,35 @@ from umimill import checkout as checkout_module
 from umimill.bgzf import EOF_BLOCK
 from umimill.checkout import Part, checkout
 from umimill.errors import FastqError, UmimillError
-from umimill.fastq import TemplateChunk
+from umimill.fastq import TemplateChunk, read_templates
 from umimill.gather import gather_unmatched
 from umimill.partition import HOT
+
+# -- a limit -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("paired", [False, True])
+@pytest.mark.parametrize("limit", [1, 255, 256, 257, 700, 1499])
+def test_a_limit_is_a_file_that_ends_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, paired: bool, limit: int
+) -> None:
+    """Whatever parts and chunks it falls into."""
+    monkeypatch.setattr(
+        checkout_module, "read_templates", partial(read_templates, chunk_records=256)
+    )
+    mates = [
+        random_reads(np.random.default_rng(limit), 1500, [b"ACGTAC"]) for _ in range(1 + paired)
+    ]
+    layouts = [("S1", "ACGTACNNNNNN", None)]
+    whole, cut = (
+        library_of(tmp_path / str(stop), layouts, *(mate[:stop] for mate in mates))
+        for stop in (1500, limit)
+    )
+    for parts in (1, 3):
+        found = checked_out(whole, parts=parts, record_block=100, limit=limit)
+        assert found == checked_out(cut, parts=parts, record_block=100)
+        assert sum(found[1].values()) == min(limit, 1500)
+
 
 # -- parts -----------------------------------------------------------------------------------------
 

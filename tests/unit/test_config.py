@@ -61,6 +61,7 @@ def test_sheets_become_libraries() -> None:
         buckets="auto",
         parts=1,
         libraries_per_job="auto",
+        limit_reads=0,
         min_reads=1,
         min_umi_quality=0,
         placement="auto",
@@ -86,6 +87,7 @@ def test_sheets_become_libraries() -> None:
         ("libraries_per_job", "Auto", "libraries_per_job", "auto"),
         ("libraries_per_job", "0", "libraries_per_job", 0),
         ("libraries_per_job", 10_000, "libraries_per_job", 10_000),
+        ("limit_reads", "200000", "limit_reads", 200_000),
         ("min_reads", "2", "min_reads", 2),
         ("min_umi_quality", 93, "min_umi_quality", 93),
         ("placement", "tile", "placement", "tile"),
@@ -202,8 +204,8 @@ OUTPUTS = "give a list of these: unmatched, suspects, lineage"
         (
             {7: 3},
             "config, key 7: not known; the keys are units, samples, buckets, parts, "
-            "libraries_per_job, min_reads, min_umi_quality, placement, refine_method, "
-            "min_posterior, floor, outputs, keep_intermediates",
+            "libraries_per_job, limit_reads, min_reads, min_umi_quality, placement, "
+            "refine_method, min_posterior, floor, outputs, keep_intermediates",
         ),
         (
             {"units": "no.tsv"},
@@ -349,6 +351,8 @@ MIB = 1 << 20
         ({"parts": 2}, [1, 1], []),
         ({"buckets": 2}, [1, 1], []),
         ({"buckets": 1}, [3 * GIB, 1], ["0", "1"]),
+        # A record is taken for 1 kB.
+        ({"limit_reads": 300 * 1024}, [3 * GIB, 3 * GIB, 1], ["01", "2"]),
     ],
 )
 def test_small_runs(config: Mapping[str, Any], sizes: list[int], found: list[str]) -> None:

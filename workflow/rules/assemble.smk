@@ -90,6 +90,7 @@ rule index:
         minimum_posterior=CONFIG.min_posterior,
         suspects=CONFIG.suspects,
         cell_list=library_cell_list,
+        limit_reads=CONFIG.limit_reads,
     script:
         "../../scripts/index.py"
 

@@ -86,6 +86,7 @@ rule checkout:
         library=lambda wildcards: wildcards.library,
         layouts=library_layouts,
         units=library_units,
+        limit=CONFIG.limit_reads,
         minimum_umi_quality=CONFIG.min_umi_quality,
     script:
         "../../scripts/checkout.py"

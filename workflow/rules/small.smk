@@ -25,6 +25,7 @@ for number, run in enumerate(SMALL_RUNS):
             version=__version__,
             libraries=[small_library(library) for library in run],
             wishes={
+                "limit_reads": CONFIG.limit_reads,
                 "min_umi_quality": CONFIG.min_umi_quality,
                 "placement": CONFIG.placement,
                 "refine_method": CONFIG.refine_method,

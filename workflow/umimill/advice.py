@@ -92,7 +92,8 @@ def advise(libraries: Sequence[Library]) -> list[Advice]:
     for library in libraries:
         of = f" of library {library.name}" if len(libraries) > 1 else ""
         found += [*_advise_ledger(library), *_advise_losses(library, of)]
-        found += [*_advise_samples(library), *_advise_chance(library), *_advise_depth(library, of)]
+        found += [*_advise_samples(library), *_advise_chance(library)]
+        found += [] if library.limit_reads else _advise_depth(library, of)
         found += _advise_barcodes(library)
         found += [*_advise_spill(library, of), *_advise_skew(library, of)]
     found += _advise_memory(job_sums.all_jobs(libraries)) + _advise_start(libraries)

@@ -19,7 +19,7 @@ from umimill.blockfile import BlockWriter
 from umimill.cell_list import list_bytes, read_cell_list
 from umimill.closing import Closing
 from umimill.errors import FastqError, UmimillError
-from umimill.fastq import TemplateChunk, read_ahead, read_templates
+from umimill.fastq import TemplateChunk, first_templates, read_ahead, read_templates
 from umimill.files import read_json
 from umimill.kernels import cut
 from umimill.kernels import match as verdicts
@@ -109,6 +109,7 @@ def checkout(
     output: Path,
     meter: Meter,
     *,
+    limit: int = 0,
     minimum_umi_quality: int = 0,
     partial: Path | None = None,
     unmatched: Path | None = None,
@@ -126,6 +127,7 @@ def checkout(
         part: which of its templates.
         output: partition file to write.
         meter: metrics of the job.
+        limit: templates that are read of the unit, from its beginning; 0 = all.
         minimum_umi_quality: a UMI base below it sets the template aside.
         partial: partition file for the rows whose barcode was not fully read, or None to count
             these as unresolved.
@@ -164,7 +166,7 @@ def checkout(
     sizes = staging_bytes, staging_bytes // PARTIAL_SHARE if partial else 1
     stagings = [Staging(size, width, row_bytes) for size, width in zip(sizes, widths, strict=True)]
     header = {"samples": list(samples), "unit": unit, "part": part.index, "parts": part.count}
-    options = {"quality_offset": probe["quality_offset"]}
+    options = {"quality_offset": probe["quality_offset"], "limit": limit}
     with ExitStack() as stack:
         rows = _open_writer(output, aside, leaves, widths[0], listed)
         stack.push(rows)
@@ -175,7 +177,7 @@ def checkout(
             UnmatchedWriter(unmatched, len(reads), probe["quality_offset"])
         )
         named = stack.enter_context(NameWriter(names, matcher.row_samples, part.record_block))
-        for chunk in _timed_chunks(reads, meter, options):
+        for chunk in _timed_chunks(reads, meter, **options):
             for start, stop in part.ranges(chunk):
                 _check_number(reads[0], chunk.first_record + stop)
                 found = _stage_range(matcher, chunk, start, stop, stagings, writers, meter)
@@ -254,10 +256,10 @@ def _check_number(reads: Path, records: int) -> None:
 
 
 def _timed_chunks(
-    reads: Sequence[Path], meter: Meter, options: dict[str, Any]
+    reads: Sequence[Path], meter: Meter, *, limit: int, quality_offset: int
 ) -> Iterator[TemplateChunk]:
     def decoded() -> Iterator[TemplateChunk]:
-        chunks = read_templates(tuple(reads), **options)
+        chunks = first_templates(read_templates(tuple(reads), quality_offset=quality_offset), limit)
         while True:
             with meter.clock("decode"):
                 chunk = next(chunks, None)

@@ -23,6 +23,8 @@ _INTEGER = re.compile(r"[+-]?[0-9]{1,18}")
 _GZIP_FACTOR = 4
 _BUCKET_BYTES = 2 << 30
 _MAX_AUTO_BUCKETS = 1024
+# Of a file that is not read to its end: a read of 400 bases.
+_RECORD_BYTES = 1024
 # Small libraries of one job: it starts in about two seconds and works for ten.
 _JOB_BYTES = 512 << 20
 
@@ -73,6 +75,7 @@ class Config:
     buckets: Literal["auto"] | int
     parts: int
     libraries_per_job: Literal["auto"] | int
+    limit_reads: int
     min_reads: int
     min_umi_quality: int
     placement: str
@@ -128,6 +131,7 @@ def load_config(
         buckets=values["buckets"],
         parts=values["parts"],
         libraries_per_job=values["libraries_per_job"],
+        limit_reads=values["limit_reads"],
         min_reads=values["min_reads"],
         min_umi_quality=values["min_umi_quality"],
         placement=values["placement"],
@@ -154,7 +158,7 @@ def bucket_count(config: Config, library: Library) -> int:
     """
     if config.buckets != "auto":
         return config.buckets
-    wanted = -(-_library_bytes(library) // _BUCKET_BYTES)
+    wanted = -(-_library_bytes(config, library) // _BUCKET_BYTES)
     return min(1 << max(wanted - 1, 0).bit_length(), _MAX_AUTO_BUCKETS)
 
 
@@ -181,14 +185,14 @@ def small_runs(config: Config, apart: Collection[str] = ()) -> list[tuple[Librar
             runs.append([])
             room = _JOB_BYTES if config.libraries_per_job == "auto" else config.libraries_per_job
         runs[-1].append(library)
-        room -= _library_bytes(library) if config.libraries_per_job == "auto" else 1
+        room -= _library_bytes(config, library) if config.libraries_per_job == "auto" else 1
     return [tuple(sorted(run, key=lambda library: library.name)) for run in runs]
 
 
-def _library_bytes(library: Library) -> int:
-    return sum(
-        _plain_bytes(path) for unit in library.units for path in (unit.read1, unit.read2) if path
-    )
+def _library_bytes(config: Config, library: Library) -> int:
+    paths = [path for unit in library.units for path in (unit.read1, unit.read2) if path]
+    most = config.limit_reads * _RECORD_BYTES
+    return sum(min(_plain_bytes(path), most or _plain_bytes(path)) for path in paths)
 
 
 def _plain_bytes(path: str) -> int:

@@ -311,6 +311,15 @@ def read_templates(paths: tuple[Path, ...], **options: Any) -> Iterator[Template
             taken = [start + count for start in taken]
 
 
+def first_templates(chunks: Iterator[TemplateChunk], limit: int) -> Iterator[TemplateChunk]:
+    """Yield the first `limit` templates of a file; with 0 all of them."""
+    for chunk in chunks:
+        last = chunk.first_record + chunk.count
+        yield chunk if not limit or last <= limit else chunk.first(limit - chunk.first_record)
+        if limit and last >= limit:
+            return
+
+
 def _check_ends(paths: tuple[Path, ...], pending: list[Chunk | None], taken: list[int]) -> None:
     longer = [index for index, chunk in enumerate(pending) if chunk is not None]
     if not longer:

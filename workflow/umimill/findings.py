@@ -109,6 +109,13 @@ def worked(libraries: Sequence[Library]) -> list[str]:
         sentences.append(f"The ledger does not close in {names(opened)}.")
     else:
         sentences.append("Every template is accounted for.")
+    limit = max((library.limit_reads for library in libraries), default=0)
+    if limit:
+        sentences.append(
+            f"Only the first {count(limit)} templates of each unit were read (`limit_reads`). A "
+            "limit is not a sample: molecules have fewer reads than in the whole, and the first "
+            "reads are of the edge of a flow cell."
+        )
     return sentences
 
 

@@ -48,6 +48,7 @@ class LibrarySettings:
         method, minimum_posterior: how barcodes with errors are found.
         suspects: whether families that are taken for no molecule get a record.
         cell_list: file of its cell barcodes, or None.
+        limit_reads: templates read of each unit; 0 = all.
     """
 
     library: str
@@ -63,6 +64,7 @@ class LibrarySettings:
     minimum_posterior: float = 0.5
     suspects: bool = False
     cell_list: str | None = None
+    limit_reads: int = 0
 
 
 def write_library_tables(index: Mapping[str, Any], settings: LibrarySettings, folder: Path) -> None:
@@ -281,6 +283,7 @@ def provenance(index: Mapping[str, Any], settings: LibrarySettings) -> dict[str,
         "min_posterior": settings.minimum_posterior,
         "suspects": settings.suspects,
         "cell_list": settings.cell_list,
+        "limit_reads": settings.limit_reads,
         "expected_chance_matches": {
             sample: chance
             for sample, chance in zip(samples, chances, strict=True)

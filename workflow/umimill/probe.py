@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from umimill.errors import UmimillError
-from umimill.fastq import TemplateChunk, base_codes, read_templates
+from umimill.fastq import TemplateChunk, base_codes, first_templates, read_templates
 from umimill.files import write_json
 from umimill.kernels import fastq as kernels
 from umimill.kernels.match import UNMATCHED, Foreign
@@ -113,13 +113,8 @@ def probe(
 
 
 def _first_chunks(reads: Sequence[Path]) -> Iterator[TemplateChunk]:
-    left = PROBE_TEMPLATES
-    for chunk in read_templates(tuple(reads), chunk_records=PROBE_TEMPLATES):
-        count = min(left, chunk.count)
-        yield chunk.first(count)
-        left -= count
-        if not left:
-            break
+    chunks = read_templates(tuple(reads), chunk_records=PROBE_TEMPLATES)
+    return first_templates(chunks, PROBE_TEMPLATES)
 
 
 def _check_lengths(

@@ -318,7 +318,8 @@ def layouts(libraries: Sequence[Library]) -> Table:
 
 def settings(libraries: Sequence[Library]) -> Table:
     """Settings of the run that reached the jobs."""
-    keys = ("buckets", "parts", "min_reads", "refine_method", "min_posterior", "floor")
+    keys = ["buckets", "parts", "min_reads", "refine_method", "min_posterior", "floor"]
+    keys += ["limit_reads"] * any(library.limit_reads for library in libraries)
     config = [lib.provenance.get("config") or {} for lib in libraries]
     extra = [key for key in dict.fromkeys(k for c in config for k in c) if key not in keys]
     rows = tuple(

@@ -74,6 +74,7 @@ class SmallLibrary:
 class Wishes:
     """What a run asks of every library: the config keys of these names, read (config.py)."""
 
+    limit_reads: int
     min_umi_quality: int
     placement: str
     refine_method: str
@@ -148,6 +149,7 @@ class _Library:
                     self._part(unit, "rows"),
                     meter,
                     partial=self._part(unit, "partial"),
+                    limit=self._wishes.limit_reads,
                     minimum_umi_quality=self._wishes.min_umi_quality,
                     unmatched=self._part(unit, "unmatched") if self._wishes.unmatched else None,
                     aside=Aside(cells, self._part(unit, "unplaced")) if cells else None,
@@ -247,6 +249,7 @@ class _Library:
             method=wishes.refine_method,
             minimum_posterior=wishes.min_posterior,
             suspects=wishes.suspects,
+            limit_reads=wishes.limit_reads,
             cell_list=library.cell_list,
         )
         jobs = self._jobs.paths

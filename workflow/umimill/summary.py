@@ -129,6 +129,11 @@ class Library:
         return int(self.provenance.get("buckets") or 1)
 
     @property
+    def limit_reads(self) -> int:
+        """Templates that were read of each unit at most, 0 = all."""
+        return int(self.provenance.get("limit_reads") or 0)
+
+    @property
     def corrects(self) -> bool:
         """Whether barcodes were corrected: settle ran, and was not told to leave them."""
         asked = self.provenance.get("refine_method") != "unique"
