@@ -18,7 +18,7 @@ ROOT = Path(__file__).parents[2]
 ELSEWHERE = {
     *("answers", "asks", "clusters", "cut", "known", "merges", "move", "near_cells"),
     *("pairs", "partial", "placing", "queries", "search", "settle"),
-    *("shifts", "starts", "status", "survey", "tally"),
+    *("shifts", "starts", "status", "survey", "tags", "tally", "windows"),
 }
 
 
