@@ -11,4 +11,5 @@ with run_job(snakemake, "report", "write") as meter, meter.clock("write"):
         snakemake.params.sheet,
         Path(snakemake.output.page),
         Path(snakemake.output.samples),
+        *map(Path, snakemake.input.estimate),
     )

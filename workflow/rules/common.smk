@@ -2,7 +2,7 @@ import re
 from types import SimpleNamespace
 
 from umimill import ALGORITHM_VERSION, __version__
-from umimill.config import bucket_count, load_config, small_runs
+from umimill.config import bucket_count, is_large, load_config, small_runs
 from umimill.errors import ConfigError
 from umimill.layout import cell_samples, check_row, parse_layout
 from umimill.names import (
@@ -89,6 +89,18 @@ def small_library(library):
         "units": library_reads(wildcards),
         "layouts": library_layouts(wildcards),
         "cell_list": library.cell_list,
+    }
+
+
+def cost_wanted(library):
+    """Give what decides the cost of a library as plain values."""
+    small = library.name in SMALL
+    parts = CONFIG.parts * len(library.units)
+    jobs = len(library.units) + parts + 4 * bucket_count(CONFIG, library) + 6
+    return {
+        "units": list(library_reads(SimpleNamespace(library=library.name)).values()),
+        "jobs": 1 if small else jobs,
+        "small": small,
     }
 
 

@@ -6,6 +6,7 @@ rule report:
             for library in CONFIG.libraries
             for name in (*LIBRARY_METRICS, *gather_metrics(library))
         ],
+        estimate=["results/report/estimate.json"] if is_large(CONFIG) else [],
     output:
         page=report(
             "results/report/index.html",
@@ -30,6 +31,35 @@ rule report:
         sheet=sheet_rows(),
     script:
         "../../scripts/report.py"
+
+
+# Only large runs have it: others are done before it is read.
+if is_large(CONFIG):
+
+    rule estimate:
+        input:
+            [
+                path
+                for library in CONFIG.libraries
+                for unit in library.units
+                for path in (unit.read1, unit.read2)
+                if path
+            ],
+        output:
+            estimate="results/report/estimate.json",
+        log:
+            "logs/estimate.log",
+        # All cores and the highest priority: it is said before anything else begins.
+        priority: 1
+        localrule: True
+        conda:
+            "../../envs/stage.yaml"
+        threads: workflow.cores or 1
+        params:
+            limit=CONFIG.limit_reads,
+            libraries=[cost_wanted(library) for library in CONFIG.libraries],
+        script:
+            "../../scripts/estimate.py"
 
 
 rule clean_intermediates:

@@ -23,6 +23,7 @@ _INTEGER = re.compile(r"[+-]?[0-9]{1,18}")
 _GZIP_FACTOR = 4
 _BUCKET_BYTES = 2 << 30
 _MAX_AUTO_BUCKETS = 1024
+_LARGE_BYTES = 1 << 30
 # Of a file that is not read to its end: a read of 400 bases.
 _RECORD_BYTES = 1024
 # Small libraries of one job: it starts in about two seconds and works for ten.
@@ -160,6 +161,11 @@ def bucket_count(config: Config, library: Library) -> int:
         return config.buckets
     wanted = -(-_library_bytes(config, library) // _BUCKET_BYTES)
     return min(1 << max(wanted - 1, 0).bit_length(), _MAX_AUTO_BUCKETS)
+
+
+def is_large(config: Config) -> bool:
+    """Return whether a run reads a GiB or more, gzip counted fourfold."""
+    return sum(_library_bytes(config, library) for library in config.libraries) >= _LARGE_BYTES
 
 
 def small_runs(config: Config, apart: Collection[str] = ()) -> list[tuple[Library, ...]]:

@@ -63,6 +63,8 @@ def gather(
                 paired=len(fastq[sample]) == 2,
             )
             write_families(entry, home / f"{sample}.families.parquet")
+            for name in ("molecules", "families"):
+                meter.written_bytes += (home / f"{sample}.{name}.parquet").stat().st_size
             if sample in cells:
                 write_cells(entry, home)
         if records != entry["records"]:

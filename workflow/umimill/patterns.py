@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_right
+from collections import Counter
 from collections.abc import Sequence
 from decimal import Decimal, localcontext
 from functools import cache
@@ -117,6 +118,8 @@ def compile_patterns(rows: Sequence[SampleLayout], samples: int) -> Patterns:
     windows, window_starts, window_rows = _windows(
         scored, [positions[: common_stops[0]], positions[common_stops[0] :]], two_sided=two_sided
     )
+    rows_of = Counter(row.sample for row in rows)
+    perfect = {options: 2048 - log2_scaled(options) for options in range(1, 5)}
     table = np.zeros((len(rows), kernels.ROW_COLUMNS), np.int64)
     anchors = np.zeros((len(rows), 2, 2), np.uint64)
     capture: list[tuple[int, int]] = []
@@ -124,7 +127,7 @@ def compile_patterns(rows: Sequence[SampleLayout], samples: int) -> Patterns:
         entry[kernels.SAMPLE] = row.sample
         entry[kernels.CELL_LENGTH] = row.cell_length
         entry[kernels.UMI_LENGTH] = row.umi_length
-        entry[kernels.SHARE] = log2_scaled(sum(one.sample == row.sample for one in rows))
+        entry[kernels.SHARE] = log2_scaled(rows_of[row.sample])
         entry[kernels.CAPTURE_START] = len(capture)
         for symbol in "XN":
             capture.extend(
@@ -143,7 +146,7 @@ def compile_patterns(rows: Sequence[SampleLayout], samples: int) -> Patterns:
             entry[kernels.OWN_STOP + side] = len(positions)
             entry[kernels.REACH + side] = max(found[side], default=-1) + 1
             entry[kernels.PERFECT + side] = sum(
-                2048 - log2_scaled(options) for _, options, _ in found[side].values()
+                perfect[options] for _, options, _ in found[side].values()
             )
             _fill_side(entry, side, layout)
         first = int(entry[kernels.CAPTURE_START])

@@ -40,6 +40,7 @@ _NUMBERS = (
     "umi_memory_bytes",
     "umi_spill_bytes",
     "umi_read_back_bytes",
+    "written_bytes",
 )
 # A number and its unit stay on one line.
 _UNIT = re.compile(r"(\d) (GB|MB|kB|B|s|min|h|d)\b")
@@ -52,6 +53,7 @@ def report(
     sheet: Mapping[str, Sequence[SheetRow]],
     output: Path,
     sample_table: Path,
+    estimate: Path | None = None,
 ) -> int:
     """Write the report page of a run and its table of samples.
 
@@ -66,6 +68,7 @@ def report(
             of the sheet.
         output: the page; written under a temporary name beside it, then renamed.
         sample_table: table of all samples, written in the same way.
+        estimate: what the run was estimated to take, or None.
 
     Returns:
         Templates of all libraries.
@@ -74,7 +77,7 @@ def report(
         UmimillError: a table is missing or cannot be read; says which and what to do.
     """
     loaded = [load_library(metrics_folder / name, name, rows) for name, rows in sheet.items()]
-    text = render(loaded)
+    text = render(loaded, _read(estimate, json.loads) if estimate else None)
     tables = [_rows(metrics_folder / name / "samples.tsv", dict) for name in sheet]
     write_sample_table(tables, [row for rows in sheet.values() for row in rows], sample_table)
     with whole_file(output) as temporary:
@@ -82,7 +85,7 @@ def report(
     return sum(summary.templates_in(library) for library in loaded)
 
 
-def render(libraries: Sequence[Library]) -> str:
+def render(libraries: Sequence[Library], estimate: Mapping[str, Any] | None = None) -> str:
     """The page as text; everything that came from a table is escaped."""
     import jinja2
 
@@ -94,7 +97,7 @@ def render(libraries: Sequence[Library]) -> str:
         lstrip_blocks=True,
     )
     environment.filters["code"] = _code
-    page = report_sections.page(libraries)
+    page = report_sections.page(libraries, estimate)
     return environment.get_template("report.html.j2").render(page=page)
 
 

@@ -5,9 +5,11 @@ Everything here is plain data that the template walks through; text is not yet e
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
+from typing import Any
 
 from umimill import (
     advice,
@@ -99,8 +101,8 @@ class Page:
     glossary: tuple[tuple[str, str], ...]
 
 
-def page(libraries: Sequence[Library]) -> Page:
-    """Everything on the page, from the loaded tables of all libraries."""
+def page(libraries: Sequence[Library], estimate: Mapping[str, Any] | None = None) -> Page:
+    """Everything on the page, from the loaded tables of all libraries, and the run's estimate."""
     advised = advice.advise(libraries)
     makers: tuple[Callable[[Sequence[Library]], Section | None], ...] = (
         _samples,
@@ -108,7 +110,7 @@ def page(libraries: Sequence[Library]) -> Page:
         _correction,
         _cells,
         _ledger,
-        _throughput,
+        partial(_throughput, estimate=estimate),
         _memory,
         _spill,
         _sizes,
@@ -199,7 +201,7 @@ def _ledger(libraries: Sequence[Library]) -> Section | None:
     return Section("ledger", "Where every template went", (sums,), figures, tables)
 
 
-def _throughput(libraries: Sequence[Library]) -> Section | None:
+def _throughput(libraries: Sequence[Library], estimate: Mapping[str, Any] | None) -> Section | None:
     sums = job_sums.stage_sums(job_sums.all_jobs(libraries))
     if not sums:
         return None
@@ -207,13 +209,9 @@ def _throughput(libraries: Sequence[Library]) -> Section | None:
     timed = [s for s in sums if s.clocks]
     figures = [report_figures.rates(rated)] if rated else []
     figures += [report_figures.clocks(timed)] if timed else []
-    return Section(
-        "throughput",
-        "Throughput",
-        (),
-        tuple(figures),
-        (report_tables.stages(sums), report_tables.shares(sums)),
-    )
+    tables = [report_tables.stages(sums), report_tables.shares(sums)]
+    tables += [report_tables.estimated(libraries, estimate)] if estimate else []
+    return Section("throughput", "Throughput", (), tuple(figures), tuple(tables))
 
 
 def _memory(libraries: Sequence[Library]) -> Section | None:

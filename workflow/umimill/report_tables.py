@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 from umimill import job_sums, ledger_checks, summary
 from umimill.findings import count, duration, percent, plural, size
@@ -224,6 +225,32 @@ def stages(sums: Sequence[StageSum]) -> Table:
     )
     columns = ("Stage", "Jobs", "Reads", "Job time", "CPU time", "Reads/s")
     return Table("stages-table", "Stages", columns, number_columns(1, columns), rows)
+
+
+def estimated(libraries: Sequence[Library], estimate: Mapping[str, Any]) -> Table:
+    """What a stage was estimated to take before the run, and what it took."""
+    rows = []
+    for stage in sorted(estimate["stages"], key=job_sums.stage_order):
+        one = estimate["stages"][stage]
+        jobs = [job for job in job_sums.all_jobs(libraries) if job.stage == stage]
+        seconds = sum(job.cpu_seconds - job.clocks.get("start", 0.0) for job in jobs)
+        written = sum(job.written_bytes for job in jobs)
+        peak = max((job.peak_rss_bytes for job in jobs), default=0)
+        rows.append(
+            (
+                word_cell(stage),
+                Cell(duration(one["cpu_seconds"]), one["cpu_seconds"]),
+                Cell(duration(seconds), seconds),
+                Cell(size(one["written_bytes"]), one["written_bytes"]),
+                Cell(size(written), written),
+                Cell(size(one["peak_rss_bytes"]), one["peak_rss_bytes"]),
+                Cell(size(peak), peak),
+            )
+        )
+    pairs = [(f"{name}, estimated", name) for name in ("CPU time", "Written", "Peak RSS")]
+    columns = ("Stage", *(title for pair in pairs for title in pair))
+    title = "Estimated before the run, and measured; CPU time without the start of jobs"
+    return Table("estimated-table", title, columns, number_columns(1, columns), tuple(rows))
 
 
 def shares(sums: Sequence[StageSum]) -> Table:

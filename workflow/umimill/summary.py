@@ -64,6 +64,7 @@ class Job:
     umi_memory_bytes: int = 0
     umi_spill_bytes: int = 0
     umi_read_back_bytes: int = 0
+    written_bytes: int = 0
     clocks: Mapping[str, float] = field(default_factory=dict)
     ledger: tuple[LedgerRow, ...] = ()
     provenance: Mapping[str, Any] = field(default_factory=dict)
