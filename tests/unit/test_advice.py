@@ -159,23 +159,49 @@ MB = 1_000_000
             buckets(
                 *(job(number=i, umi_memory_bytes=400, umi_spill_bytes=400 * MB) for i in "123")
             ),
-            ("note", f"3 jobs spilled 1.2 GB: raise `buckets` from 8 to 4096 or `mem_mb`. {SPILL}"),
+            (
+                "note",
+                "3 jobs spilled 1.2 GB: raise `buckets` from 8 to 4096 or `mem_mb` of tally. "
+                f"{SPILL}",
+            ),
         ),
         (
             buckets(job(umi_memory_bytes=400 * MB, umi_spill_bytes=300 * MB)),
-            ("note", f"1 job spilled 300 MB: raise `buckets` from 8 to 16 or `mem_mb`. {SPILL}"),
+            (
+                "note",
+                f"1 job spilled 300 MB: raise `buckets` from 8 to 16 or `mem_mb` of tally. {SPILL}",
+            ),
         ),
         (
             buckets(job(umi_memory_bytes=4 * MB, umi_spill_bytes=13 * MB)),
-            ("note", f"1 job spilled 13 MB: raise `buckets` from 8 to 64 or `mem_mb`. {SPILL}"),
+            (
+                "note",
+                f"1 job spilled 13 MB: raise `buckets` from 8 to 64 or `mem_mb` of tally. {SPILL}",
+            ),
         ),
         (
             buckets(job(umi_memory_bytes=MB, umi_spill_bytes=MB, of=4096), of=4096),
-            ("note", f"1 job spilled 1.0 MB: raise `mem_mb`. {SPILL}"),
+            ("note", f"1 job spilled 1.0 MB: raise `mem_mb` of tally. {SPILL}"),
         ),
         (
             buckets(Job("checkout", "L1", umi_memory_bytes=MB, umi_spill_bytes=MB)),
-            ("note", f"1 job spilled 1.0 MB: raise `mem_mb`. {SPILL}"),
+            ("note", f"1 job spilled 1.0 MB: raise `mem_mb` of checkout. {SPILL}"),
+        ),
+        (
+            # Jobs of the whole library get no smaller with more buckets.
+            buckets(
+                job(umi_memory_bytes=4 * MB, umi_spill_bytes=3 * MB),
+                Job("settle", "L1", umi_memory_bytes=MB, umi_spill_bytes=20 * MB),
+            ),
+            (
+                "note",
+                "2 jobs spilled 23 MB: raise `buckets` from 8 to 16 or `mem_mb` of tally and "
+                f"settle. {SPILL}",
+            ),
+        ),
+        (
+            buckets(Job("link", "L1", "small_2", umi_memory_bytes=MB, umi_spill_bytes=MB)),
+            ("note", f"1 job spilled 1.0 MB: raise `mem_mb` of small_2. {SPILL}"),
         ),
         (
             buckets(job(peak_rss_bytes=600 * MB, budget_bytes=400 * MB, baseline_rss_bytes=MB)),

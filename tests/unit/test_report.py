@@ -176,10 +176,18 @@ def test_blank_sample_and_library_without_reads(typical):
     assert "Sample S3 has no reads" in text
 
 
+def spilled_most(libraries):
+    jobs = [job for library in libraries for job in library.jobs if job.umi_spill_bytes]
+    return sorted(jobs, key=lambda job: -job.umi_spill_bytes)[:8]
+
+
 def test_spill_is_stated(typical):
-    text, _ = typical
+    text, loaded = typical
     assert "2 of 9 buckets spilled" in text
     assert "No job spilled" not in text
+    _, *rows = read(text).tables["spilled-table"]
+    assert [row[0] for row in rows] == [job.title for job in spilled_most(loaded)]
+    assert all(int(row[5]) in (16, 32, 64) for row in rows)
 
 
 def test_one_sample_and_one_bucket(tmp_path):

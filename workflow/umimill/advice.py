@@ -16,7 +16,6 @@ from umimill.findings import count, duration, names, percent, plural, size
 from umimill.summary import Job, Library
 
 SAME_ADVICE = 3
-BUCKETS_MAX = 4096
 LOST_SHARE = {
     "unmatched": 0.10,
     "ambiguous": 0.01,
@@ -277,13 +276,11 @@ def _advise_spill(library: Library, of: str) -> list[Advice]:
     if not spilled:
         return []
     total = size(sum(job.umi_spill_bytes for job in spilled))
-    parts = [(job.umi_memory_bytes + job.umi_spill_bytes, job.umi_memory_bytes) for job in spilled]
-    ratio = max(needed / held if held else 2.0 for needed, held in parts)
-    wanted = min(BUCKETS_MAX, library.buckets * 2 ** math.ceil(math.log2(ratio)))
+    wanted = job_sums.buckets_without_spill(library, spilled)
     start = f"{plural(len(spilled), 'job')}{of} spilled {total}: raise "
-    if wanted > library.buckets and any(job.bucket for job in spilled):
+    if wanted > library.buckets:
         start += f"`buckets` from {library.buckets} to {wanted} or "
-    text = f"{start}`mem_mb`. The results are the same, only slower."
+    text = f"{start}`mem_mb` of {_rules(spilled)}. The results are the same, only slower."
     return [Advice("note", text, "spill", library.name)]
 
 
@@ -312,15 +309,15 @@ def _advise_memory(jobs: Sequence[Job]) -> list[Advice]:
     if over:
         used = f"{size(worst.peak_rss_bytes)} of {size(worst.allowed_bytes)}"
         text = f"{plural(len(over), 'job')} used more memory than planned ({worst.title}: {used}):"
-        return [Advice("warning", f"{text} raise `mem_mb` of {_stages(over)}.")]
+        return [Advice("warning", f"{text} raise `mem_mb` of {_rules(over)}.")]
     if share < IDLE_SHARE and max(job.allowed_bytes for job in planned) >= IDLE_BUDGET_BYTES:
         text = f"No job used more than {percent(share, 1.0)} of its memory: `mem_mb` can be lowered"
         return [Advice("note", text + ", so that more jobs run at once.")]
     return []
 
 
-def _stages(jobs: Sequence[Job]) -> str:
-    return names(sorted({job.stage for job in jobs}, key=job_sums.stage_order))
+def _rules(jobs: Sequence[Job]) -> str:
+    return names(sorted({job.rule or job.stage for job in jobs}, key=job_sums.stage_order))
 
 
 def _advise_start(libraries: Sequence[Library]) -> list[Advice]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -28,6 +29,7 @@ STAGES = (
 )
 CLOCKS = ("start", "compile", "decode", "match", "sort", "model", "compress", "write")
 OTHER_CLOCK = "other"
+BUCKETS_MAX = 4096
 # A part of the other clocks, not beside them.
 INNER_CLOCK = "spill"
 
@@ -121,6 +123,20 @@ def wall_spans(jobs: Sequence[Job]) -> tuple[float, float]:
         covered += max(0.0, stop - max(start, until))
         until = max(until, stop)
     return covered, until - spans[0][0]
+
+
+def buckets_without_spill(library: Library, jobs: Sequence[Job]) -> int:
+    """Return how many buckets a library needs for these jobs not to spill, as a power of two more.
+
+    The number it has where they spilled nothing, or are no jobs of a bucket: those of the whole
+    library are not made smaller by more buckets.
+    """
+    ratio = 1.0
+    for job in jobs:
+        if job.bucket is not None and job.umi_spill_bytes:
+            held = job.umi_memory_bytes
+            ratio = max(ratio, (held + job.umi_spill_bytes) / held if held else 2.0)
+    return min(BUCKETS_MAX, library.buckets << math.ceil(math.log2(ratio)))
 
 
 def spill_by_bucket(library: Library) -> list[tuple[int, int]]:

@@ -145,6 +145,7 @@ class Meter:
         return {
             "schema": SCHEMA,
             "stage": self.stage,
+            "rule": self.rule or self.stage,
             "library": self.library,
             "unit": None,
             "part": None,

@@ -226,6 +226,7 @@ def _job(row: Mapping[str, Any]) -> Job:
     return Job(
         stage=stage,
         library=library,
+        rule=str(row.get("rule") or stage),
         unit=_name(row.get("unit")),
         part=_name(row.get("part")),
         bucket=_name(row.get("bucket")),

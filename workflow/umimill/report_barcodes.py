@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from umimill import barcode_sums, summary
+from umimill import barcode_sums, job_sums, summary
 from umimill.barcode_sums import SATURATED_SHARE
-from umimill.findings import count, duration, percent, size
+from umimill.findings import count, duration, percent, plural, size
 from umimill.report_tables import (
+    LARGEST_JOBS,
     NOTHING,
     Cell,
     Table,
@@ -137,6 +138,31 @@ def _expected(number: float, whole: int) -> Cell:
         return Cell("0", 0.0, kind="zero")
     text = count(number) if number >= 10 else f"{number:.1f}" if number >= 0.1 else "<0.1"
     return Cell(text, number, note=percent(number, whole))
+
+
+def spilled(libraries: Sequence[Library]) -> Table:
+    """The jobs that spilled most: what they held, and with how many buckets they would not."""
+    found = [(job, library) for library in libraries for job in library.jobs if job.umi_spill_bytes]
+    top = sorted(found, key=lambda one: -one[0].umi_spill_bytes)[:LARGEST_JOBS]
+    rows = []
+    for job, library in top:
+        wanted = job_sums.buckets_without_spill(library, [job])
+        seconds = float(job.clocks.get("spill", 0.0))
+        rows.append(
+            (
+                Cell(job.title),
+                Cell(size(job.umi_memory_bytes), job.umi_memory_bytes),
+                Cell(size(job.umi_spill_bytes), job.umi_spill_bytes),
+                Cell(size(job.umi_read_back_bytes), job.umi_read_back_bytes),
+                Cell(duration(seconds), seconds),
+                whole_cell(wanted if wanted > library.buckets else None),
+            )
+        )
+    columns = ("Job", "Held", "Spilled", "Read back", "Time spilling", "Buckets without spill")
+    title = "Jobs that spilled"
+    if len(top) < len(found):
+        title = f"The {count(len(top))} of {plural(len(found), 'job')} that spilled most"
+    return Table("spilled-table", title, columns, number_columns(1, columns), tuple(rows))
 
 
 def spill(jobs: Sequence[Job]) -> Table:

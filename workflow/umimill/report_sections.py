@@ -239,8 +239,9 @@ def _spill(libraries: Sequence[Library]) -> Section | None:
         else f"No job spilled: all UMI tables fit in memory, the largest took {size(held)}."
     )
     figures = (report_figures.spill(rows),) if rows and (several or spilled) else ()
-    table = report_barcodes.spill(jobs)
-    return Section("spill", "UMI spill", (sentence,), figures, (table,) if table.rows else ())
+    tables = (report_barcodes.spill(jobs), report_barcodes.spilled(libraries))
+    shown = tuple(table for table in tables if table.rows)
+    return Section("spill", "UMI spill", (sentence,), figures, shown)
 
 
 def _sizes(libraries: Sequence[Library]) -> Section | None:

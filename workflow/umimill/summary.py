@@ -47,10 +47,14 @@ class LedgerRow:
 
 @dataclass(frozen=True)
 class Job:
-    """What one job measured of itself; an absent number is 0."""
+    """What one job measured of itself; an absent number is 0.
+
+    `rule` is what --set-resources takes: of a stage, or of the job that ran several of them.
+    """
 
     stage: str
     library: str
+    rule: str = ""
     unit: str | None = None
     part: str | None = None
     bucket: str | None = None
