@@ -4,7 +4,8 @@
 
 Each stage is a process of its own, measured from outside (wait4). A first run, not timed, fills
 the kernel cache. "start" is a job of the same imports that does nothing; its CPU time is taken off
-every stage, and that of `migec --help` off the peer's. Both are measured in one call.
+every stage, and that of `migec --help` off the peer's. Loading kernels, a quarter of a second a
+process or more, is left in. Both are measured in one call.
 """
 
 from __future__ import annotations
@@ -35,6 +36,8 @@ STAGES = (
     "assemble",
     "gather",
 )
+# All of them in one process, which is what the workflow does with a library of one bucket.
+SMALL = "small"
 COLUMNS = ("corpus", "tool", "stage", "cpu_seconds", "start_seconds", "peak_rss_mb", "wall_seconds")
 
 
@@ -111,6 +114,30 @@ def run_outputs(stage: str, reads: Path, folder: Path, meter: Any) -> None:
     gather.gather(listed, samples, fastq, folder / "samples", meter)
 
 
+def run_small(reads: Path, folder: Path) -> None:
+    """Does the work of all stages, as the job of a small library does."""
+    from umimill import small
+    from umimill.job import Jobs
+
+    def make_jobs(library: str, metrics: Path) -> Jobs:
+        return Jobs(library, metrics, "small", 800, 1, lambda: 0.0, None, shared=False)
+
+    wishes = small.Wishes(
+        limit_reads=0,
+        min_umi_quality=0,
+        placement="auto",
+        refine_method="posterior",
+        min_posterior=0.5,
+        floor=1e-4,
+        min_reads=1,
+        unmatched=False,
+        suspects=False,
+        lineage=False,
+    )
+    library = small.SmallLibrary("bench", {"L1": [str(reads)]}, LAYOUTS)
+    small.run_small([library], wishes, [folder / SMALL], make_jobs)
+
+
 def run_stage(stage: str, reads: Path, folder: Path) -> None:
     """Does the work of one stage; the parent measures this process."""
     from umimill import assemble, checkout, gather, link, metrics, settle, tally
@@ -118,6 +145,9 @@ def run_stage(stage: str, reads: Path, folder: Path) -> None:
     # All jobs import the same, so that one figure is the start-up of each.
     assert all((assemble, checkout, gather, link, settle, tally))
     if stage == "start":
+        return
+    if stage == SMALL:
+        run_small(reads, folder)
         return
     where = {"unit": "L1"} if stage in ("probe", "checkout") else {}
     meter = metrics.Meter(stage, "bench", 500, where=where)
@@ -152,7 +182,7 @@ def umimill_rows(reads: Path, folder: Path) -> list[tuple[object, ...]]:
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir(parents=True)
         start, _, _ = measure([*own, "start", str(reads), str(folder)])
-        for stage in STAGES:
+        for stage in (*STAGES, SMALL):
             cpu, wall, peak = measure([*own, stage, str(reads), str(folder)])
             if timed:
                 rows.append((reads.name, "umimill", stage, cpu, start, peak, wall))
@@ -199,10 +229,11 @@ def main() -> None:
         for row in rows:
             cells = [f"{one:.2f}" if isinstance(one, float) else str(one) for one in row]
             file.write("\t".join(cells) + "\n")
-    for tool in ("umimill", "migec"):
-        own = [row for row in rows if row[1] == tool]
+    for tool, stages in (("umimill", STAGES), ("umimill", (SMALL,)), ("migec", None)):
+        own = [row for row in rows if row[1] == tool and (not stages or row[2] in stages)]
         busy = sum(float(str(row[3])) - float(str(row[4])) for row in own)
-        print(f"{tool}: {busy:.2f} CPU seconds less start-up, {max(row[5] for row in own):.0f} MB")
+        name = f"{tool} {SMALL}" if stages == (SMALL,) else tool
+        print(f"{name}: {busy:.2f} CPU seconds less start-up, {max(row[5] for row in own):.0f} MB")
 
 
 if __name__ == "__main__":

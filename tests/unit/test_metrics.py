@@ -28,8 +28,9 @@ ROOT = Path(__file__).resolve().parents[2]
 KEYS = {
     "schema", "stage", "rule", "library", "unit", "part", "bucket", "samples", "reads",
     "wall_seconds", "cpu_seconds", "reads_per_second", "threads", "peak_rss_bytes",
-    "baseline_rss_bytes", "budget_bytes", "umi_memory_bytes", "umi_spilled", "umi_spill_bytes", "umi_read_back_bytes",
-    "read_bytes", "written_bytes", "clocks", "driver", "ledger", "counters", "provenance",
+    "baseline_rss_bytes", "budget_bytes", "umi_memory_bytes", "umi_spilled",
+    "umi_spill_bytes", "umi_read_back_bytes", "read_bytes", "written_bytes", "clocks",
+    "driver", "ledger", "counters", "provenance",
 }  # fmt: skip
 
 

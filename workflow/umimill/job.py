@@ -6,6 +6,7 @@ import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -63,7 +64,7 @@ class Jobs:
     threads: int
     compile_seconds: Callable[[], float]
     log_path: str | None
-    shared: bool
+    shared: bool = field(kw_only=True)
     results: list[dict[str, Any]] = field(default_factory=list)
 
     @property
@@ -134,11 +135,12 @@ class Jobs:
         }
 
 
-def jobs_maker(snakemake: Any) -> Callable[[str, Path, bool], Jobs]:
-    """Return a function that makes Jobs of a library, a folder, and shared; in one process."""
+def jobs_maker(snakemake: Any) -> Callable[[str, Path], Jobs]:
+    """Return a function that makes the Jobs of one library after the other, each with a folder."""
     compile_seconds = compile_clock()
+    made = count()
 
-    def make_jobs(library: str, folder: Path, shared: bool) -> Jobs:
+    def make_jobs(library: str, folder: Path) -> Jobs:
         return Jobs(
             library,
             folder,
@@ -147,7 +149,7 @@ def jobs_maker(snakemake: Any) -> Callable[[str, Path, bool], Jobs]:
             snakemake.threads,
             compile_seconds,
             snakemake.log[0],
-            shared,
+            shared=next(made) > 0,
         )
 
     return make_jobs

@@ -310,7 +310,7 @@ def run_small(
     libraries: Sequence[SmallLibrary],
     wishes: Wishes,
     homes: Sequence[Path],
-    make_jobs: Callable[[str, Path, bool], Jobs],
+    make_jobs: Callable[[str, Path], Jobs],
 ) -> None:
     """Run small libraries one after the other.
 
@@ -318,11 +318,10 @@ def run_small(
         libraries: the libraries.
         wishes: what is asked of all of them.
         homes: folder of the outputs of each.
-        make_jobs: makes what measures the stages of a library, of its name, a folder, and whether
-            it is not the first.
+        make_jobs: makes what measures the stages of a library, of its name and a folder.
     """
-    for number, (library, home) in enumerate(zip(libraries, homes, strict=True)):
-        jobs = make_jobs(library.name, home / "work" / "jobs", number > 0)
+    for library, home in zip(libraries, homes, strict=True):
+        jobs = make_jobs(library.name, home / "work" / "jobs")
         try:
             _Library(library, wishes, home, jobs).run()
         # Whatever stops one library, a fault of ours among them, must not stop the others.
