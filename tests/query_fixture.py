@@ -163,15 +163,6 @@ def random_families(rng: random.Random, molecules: int) -> list[Family]:
 
 def world_of(folder: Path, families: list[Family], buckets: int) -> tuple[World, Any]:
     table, quality = table_of(families)
-    # Of half-Phred 8 drafts of one molecule may have no equal quarter.
-    table["draft_quality"][np.arange(table.size) % 4 > 0] = 8
     tables = write_tables(folder, table, quality, [2, 2], buckets)
     model = write_model(tables.plan_path, table, quality, folder / "model")
     return World(families, table, quality, model), tables
-
-
-def is_clear(world: World, child: int) -> bool:
-    """Return whether the draft of a family has so few errors that its molecule's agrees."""
-    family = world.table[child]
-    errors = world.model.draft_errors[family["sample"], 0 if family["reads"] == 1 else 1]
-    return bool(errors[family["draft_quality"]] / 2**20 < 0.02)

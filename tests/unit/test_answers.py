@@ -13,7 +13,7 @@ import oracle_refine_stages as naive
 from kernel_cases import cases
 from link_fixture import buckets_of, in_order
 from oracle_link import Family
-from query_fixture import FINE, World, is_clear, random_families, world_of
+from query_fixture import FINE, World, random_families, world_of
 from umimill import asks, pieces, plan, queries
 from umimill.blockfile import BlockFile
 from umimill.kernels import queries as kernels
@@ -82,7 +82,7 @@ def test_the_best_who_ranks_above_answers(
         monkeypatch.setattr(asks, "READ_ASKS", 3)
         monkeypatch.setattr(queries, "READ_ASKS", 3)
         monkeypatch.setattr("umimill.fates.READ_FAMILIES", 7)
-    seen = ties = away = rare = missed = several = clear = 0
+    seen = ties = away = rare = missed = several = 0
     monkeypatch.setattr("umimill.settle.DENSE", 0.0 if dense else 2.0)
     for seed in range(cases(4)):
         folder = tmp_path / str(seed)
@@ -107,7 +107,6 @@ def test_the_best_who_ranks_above_answers(
                 partial(is_rare, world, row),
             )
             rare += sum(is_rare(world, row, one) for one in exact.values())
-            clear += is_clear(world, row) and len(exact) > 0
             missed += family.reads == 1 and world.missed(row) > 0.01
             assert (best is None) == (row not in found)
             if best is None:
@@ -126,7 +125,6 @@ def test_the_best_who_ranks_above_answers(
             ties += parent.reads == family.reads
     assert seen > 60
     assert rare > 100
-    assert clear > 20
     # Reads misread in a way that is not asked for, and children of two possible parents.
     assert missed > 20
     assert several > 5
@@ -156,8 +154,7 @@ def is_rivalled(
 def is_rare(world: World, child: int, errors: float) -> bool:
     """Return whether these errors need a payload that agrees."""
     rate = (round(errors * FINE) + 512) >> 10
-    rare = rate + kernels.LN_LARGE_PARENT < world.independent(child)
-    return rare or is_clear(world, child)
+    return rate + kernels.LN_LARGE_PARENT < world.independent(child)
 
 
 def total_score(world: World, child: int, parent: int, errors: float) -> int:

@@ -14,15 +14,7 @@ import oracle
 import oracle_refine_stages as naive
 from link_fixture import in_order
 from oracle_link import Family
-from query_fixture import (
-    FINE,
-    NO_QUARTERS,
-    World,
-    changed,
-    is_clear,
-    random_families,
-    world_of,
-)
+from query_fixture import FINE, NO_QUARTERS, World, changed, random_families, world_of
 from stage_fixture import key_text
 from umimill import asks, plan, queries
 from umimill.asks import ASK
@@ -202,7 +194,6 @@ def test_the_filter_of_payloads_lets_all_pass_that_may_agree(tmp_path: Path) -> 
     for one in every:
         row = int(one["row"])
         rare = ((int(one["changes"]) + 512) >> 10) + kernels.LN_LARGE_PARENT < one["independent"]
-        rare = rare or is_clear(world, row)
         held = world.held().get((0, "", key_text(int(one["key"]), 8)), [])
         agrees = any(naive.may_agree(families[row].draft, families[at].draft) for at in held)
         passes = tuple(one[names].tolist()) in passing

@@ -102,9 +102,9 @@ def answer_queries(
         row = start
         while row < min(start + TRIED, families.size) and compare(families[row], query) == 0:
             # As the filters have it, so that their size changes nothing.
-            if needs_payload(query, np.int64(query["changes"]), model) and not may_agree(
-                query, families[row]
-            ):
+            if needs_payload(
+                np.int64(query["changes"]), np.int64(query["independent"])
+            ) and not may_agree(query, families[row]):
                 row += 1
                 continue
             own_quality = quality_sum(quality, row)

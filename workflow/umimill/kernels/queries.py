@@ -14,7 +14,7 @@ from umimill.kernels.known import (
     hash_key,
     seed_of,
 )
-from umimill.kernels.score import FINE_BITS, EdgeModel, draft_error, to_unit
+from umimill.kernels.score import FINE_BITS, EdgeModel, to_unit
 
 U = np.uint64
 
@@ -23,8 +23,6 @@ U = np.uint64
 UNSURE_MISREAD = -5 << FINE_BITS
 # So many unsure bases are tried at most, the worst ones: 4^6 barcodes.
 MOST_UNSURE = 6
-# 2^20 times the error of a draft below which drafts of one molecule have an equal quarter.
-CLEAR_DRAFT = 20_971
 # What a parent of 4,096 reads adds to the odds.
 LN_LARGE_PARENT = 8517
 # Of one family at most: what its unsure bases may have been, and any two of 32.
@@ -117,22 +115,9 @@ def least_total(independent: int, sample: int, model: EdgeModel) -> int:
 
 
 @inline_kernel
-def needs_payload(asker: Any, total: int, model: EdgeModel) -> bool:
-    """Return whether a parent is none unless its payload agrees.
-
-    Where errors are too rare for a parent of any size; and where the draft has so few that of one
-    molecule's drafts, of 32 bases at an error of 0.02, 5 in 10,000 have no equal quarter. Of dense
-    barcodes most that are asked for exist, at random: with 500,000 molecules of 12 bases a sample
-    the others were 55 queries a family.
-
-    Args:
-        asker: ASK or QUERY.
-        total: fine ln of the rate of the errors.
-        model: tables.
-    """
-    if to_unit(total) + LN_LARGE_PARENT < np.int64(asker["independent"]):
-        return True
-    return draft_error(asker, model.draft_errors[np.int64(asker["sample"])]) < CLEAR_DRAFT
+def needs_payload(total: int, independent: int) -> bool:
+    """Return whether errors are so rare that a parent is none unless its payload agrees."""
+    return to_unit(total) + LN_LARGE_PARENT < independent
 
 
 @inline_kernel
@@ -217,9 +202,7 @@ def wanted_of(ask: Any, known: Known, span: Any) -> Wanted:
 
 
 @inline_kernel
-def put_query(
-    ask: Any, key: Any, total: int, model: EdgeModel, wanted: Wanted, queries: Any, count: int
-) -> int:
+def put_query(ask: Any, key: Any, total: int, wanted: Wanted, queries: Any, count: int) -> int:
     """Add the query for a barcode if someone may have it; return the queries, -1 without room."""
     if key < wanted.low or key > wanted.high:
         return count
@@ -230,7 +213,7 @@ def put_query(
     if (
         known.quarters.size > 1
         and ask["mask"] == WHOLE
-        and needs_payload(ask, total, model)
+        and needs_payload(total, np.int64(ask["independent"]))
         and not has_quarter(key, word, ask, known.starts, known.quarters)
     ):
         return count
@@ -256,20 +239,13 @@ def put_query(
 
 @inline_kernel
 def add_choices(
-    ask: Any,
-    listed: int,
-    choices: Choices,
-    model: EdgeModel,
-    wanted: Wanted,
-    queries: Any,
-    count: int,
+    ask: Any, listed: int, choices: Choices, wanted: Wanted, queries: Any, count: int
 ) -> int:
     """Add the queries of an ask's choices with two changes or more; see put_query."""
     for code in range(listed):
         if choices.changes[code] < 2:
             continue
-        key, total = choices.key[code], choices.total[code]
-        count = put_query(ask, key, total, model, wanted, queries, count)
+        count = put_query(ask, choices.key[code], choices.total[code], wanted, queries, count)
         if count < 0:
             break
     return count
@@ -306,8 +282,7 @@ def add_pairs(
                 change = (U(digits & 3) << U(62 - 2 * first)) | (
                     U(digits >> 2) << U(62 - 2 * second)
                 )
-                key = ask["key"] ^ change
-                count = put_query(ask, key, total, model, wanted, queries, count)
+                count = put_query(ask, ask["key"] ^ change, total, wanted, queries, count)
                 if count < 0:
                     return count
     return count
@@ -339,7 +314,7 @@ def make_queries(
             continue
         first = count
         listed = list_choices(asks, number, model, choices)
-        count = add_choices(ask, listed, choices, model, wanted, queries, first)
+        count = add_choices(ask, listed, choices, wanted, queries, first)
         if count >= 0:
             count = add_pairs(ask, model, choices.places, wanted, queries, count)
         if count < 0:
