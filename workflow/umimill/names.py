@@ -9,9 +9,9 @@ UNMATCHED_FOLDER = "results/unmatched"
 LINEAGE_FOLDER = "results/lineage"
 SAMPLE_TABLES = ("molecules.parquet", "families.parquet", "sizes.tsv", "ledger.tsv")
 CELL_TABLES = ("cells.parquet", "cell_calls.tsv", "cell_ranks.tsv", "cell_profile.tsv")
-# One gather job for so many samples: starting a job costs as much as gathering about ten small
-# samples. At most 16 jobs a library.
-RUN_SAMPLES = 8
+# One gather job for so many samples, at most 16 jobs a library. Where stages are jobs of their own
+# samples are large: four of 2 M reads each take 4 s to gather, a job half a second to start.
+RUN_SAMPLES = 2
 MOST_RUNS = 16
 
 

@@ -74,8 +74,8 @@ GLOSSARY = (
 )
 
 
-# It lists files, and counts the reads that are in them.
-UNRATED = ("route",)
+# One looks at the first reads, one lists files and counts the reads that are in them.
+UNRATED = ("probe", "route")
 
 
 @dataclass(frozen=True)
