@@ -24,6 +24,8 @@ from umimill.kernels.windows import shifted_word
 
 U = np.uint64
 
+# The most that an exact position scores: two bits.
+MATCH_SCORE = 2048
 # 2^64 divided by the golden ratio: Fibonacci hashing (Knuth, TAOCP 3, 6.4).
 HASH = U(0x9E3779B97F4A7C15)
 
@@ -140,8 +142,11 @@ def score_tags(
         best: see score_offset.
     """
     rows = patterns.rows
-    word = shifted_word(words, offset + patterns.tag_start)
     least = max(best[0], bar) - MARGIN - common
+    if MATCH_SCORE * (rows[0, OWN_STOP] - rows[0, OWN_START]) < least:
+        # No tag makes up for the rest. Of foreign reads nearly all offsets end here.
+        return
+    word = shifted_word(words, offset + patterns.tag_start)
     near = near_tags(patterns, word, read, offset, letters, MARGIN, least)
     if near.count == 1:
         note_score(rows, near.row, offset, common + near.score, best)
