@@ -2,7 +2,6 @@
 
 import bz2
 import gzip
-import lzma
 from pathlib import Path
 
 import pytest
@@ -176,9 +175,6 @@ TEXT = fastq_text([(b"a", b"ACGT", b"IIII"), (b"b", b"AC", b"+@")])
 @pytest.mark.parametrize(
     ("data", "name"),
     [
-        (bz2.compress(TEXT), "bzip2"),
-        (lzma.compress(TEXT), "xz"),
-        (b"\x28\xb5\x2f\xfd" + TEXT, "zstd"),
         (b"BAM\x01" + TEXT, "BAM"),
         (b"CRAM" + TEXT, "CRAM"),
     ],
@@ -188,7 +184,9 @@ def test_other_formats_are_named(tmp_path: Path, data: bytes, name: str) -> None
     path.write_bytes(data)
     with pytest.raises(UmimillError) as caught:
         read_records([path])
-    assert str(caught.value) == f"{path}: this is {name}; give FASTQ as plain text or gzip"
+    assert str(caught.value) == (
+        f"{path}: this is {name}; give FASTQ as plain text, gzip, bzip2, xz or zstd"
+    )
 
 
 @pytest.mark.parametrize(

@@ -14,10 +14,10 @@ from isal import isal_zlib
 from umimill.blockfile import BlockFile, BlockWriter
 from umimill.errors import UmimillError
 from umimill.fastq import base_codes
-from umimill.gzipped import open_text
 from umimill.kernels import cell_list as kernels
 from umimill.kernels.cell_list import CellList
 from umimill.metrics import Meter
+from umimill.packed import open_text
 from umimill.sheets import show
 
 READ_BYTES = 1 << 22
@@ -35,7 +35,7 @@ def list_cells(text: Path, length: int, output: Path, meter: Meter) -> None:
     """Read a list of cell barcodes into a file that jobs look barcodes up in.
 
     Args:
-        text: one barcode a line, plain or gzip.
+        text: one barcode a line, plain or packed.
         length: bases of a cell barcode in the layouts of the library.
         output: file to write.
         meter: metrics of the job.

@@ -14,13 +14,14 @@ import yaml
 
 from umimill import sheet_checks
 from umimill.errors import ConfigError
+from umimill.formats import HEAD_BYTES, PLAIN, format_of
 from umimill.sheets import Table, clean, nearest, read_table, show
 
 _SCHEMAS = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "schemas")
 _FLOORS = {"rt": 1e-4, "medium": 1e-5, "high": 1e-6}
 _INTEGER = re.compile(r"[+-]?[0-9]{1,18}")
 # FASTQ shrinks three- to fivefold in gzip.
-_GZIP_FACTOR = 4
+_PACKED_FACTOR = 4
 _BUCKET_BYTES = 2 << 30
 _MAX_AUTO_BUCKETS = 1024
 _LARGE_BYTES = 1 << 30
@@ -164,7 +165,7 @@ def bucket_count(config: Config, library: Library) -> int:
 
 
 def is_large(config: Config) -> bool:
-    """Return whether a run reads a GiB or more, gzip counted fourfold."""
+    """Return whether a run reads a GiB or more, packed files counted fourfold."""
     return sum(_library_bytes(config, library) for library in config.libraries) >= _LARGE_BYTES
 
 
@@ -173,7 +174,7 @@ def small_runs(config: Config, apart: Collection[str] = ()) -> list[tuple[Librar
 
     Args:
         config: `libraries_per_job` is how many a run has, 0 for no runs at all, or "auto" for a new
-            run behind every 512 MiB of FASTQ, gzip counted fourfold.
+            run behind every 512 MiB of FASTQ, packed files counted fourfold.
         apart: libraries that are in no run.
 
     Returns:
@@ -204,8 +205,8 @@ def _library_bytes(config: Config, library: Library) -> int:
 def _plain_bytes(path: str) -> int:
     try:
         with open(path, "rb") as file:
-            packed = file.read(2) == b"\x1f\x8b"
-            return os.fstat(file.fileno()).st_size * (_GZIP_FACTOR if packed else 1)
+            packed = format_of(file.read(HEAD_BYTES)) != PLAIN
+            return os.fstat(file.fileno()).st_size * (_PACKED_FACTOR if packed else 1)
     except OSError:
         return 0
 

@@ -12,11 +12,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from isal import isal_zlib
-
 from umimill.files import write_json
 from umimill.findings import duration, plural, size
-from umimill.gzipped import GZIP_MAGIC
+from umimill.packed import unpack_head
 
 SCHEMA = 1
 HEAD_BYTES = 1 << 20
@@ -150,19 +148,6 @@ def _text_size(path: Path) -> tuple[float, float]:
     """Return records and bytes of text of a file, from its head."""
     with path.open("rb") as file:
         head = file.read(HEAD_BYTES)
-    text = _unpack(head) if head.startswith(GZIP_MAGIC) else head
+    text = unpack_head(head)
     grown = path.stat().st_size / len(head) if head else 0.0
     return text.count(b"\n") / 4 * grown, len(text) * grown
-
-
-def _unpack(data: bytes) -> bytes:
-    """Return the text of gzip data that may end anywhere; what is damaged is checkout's to say."""
-    pieces = []
-    while data.startswith(GZIP_MAGIC):
-        member = isal_zlib.decompressobj(wbits=31)
-        try:
-            pieces.append(member.decompress(data))
-        except isal_zlib.error:  # type: ignore[misc]
-            break
-        data = member.unused_data
-    return b"".join(pieces)

@@ -6,7 +6,6 @@ Does not know: layouts, barcodes, samples.
 
 from __future__ import annotations
 
-import zlib
 from collections.abc import Generator, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, closing
@@ -16,11 +15,11 @@ from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
-from isal import igzip, isal_zlib
 
 from umimill.errors import FastqError
-from umimill.gzipped import check_end, open_text, text_before_damage
+from umimill.gzipped import check_end
 from umimill.kernels import fastq as kernels
+from umimill.packed import DAMAGE, is_damage, open_text, read_format, text_before_damage
 
 Bytes = npt.NDArray[np.uint8]
 Records = npt.NDArray[np.int32]
@@ -87,7 +86,7 @@ class FastqReader:
     """Reads a FASTQ file chunk by chunk into one buffer.
 
     Args:
-        path: the file, plain or gzip.
+        path: the file, plain or packed.
         buffer_bytes: size of the buffer; it grows only for a record that does not fit.
         chunk_records: most records a chunk holds.
         quality_offset: byte of Phred 0; a lower one is an error.
@@ -103,6 +102,7 @@ class FastqReader:
     ) -> None:
         self.path = path
         self._quality_offset = quality_offset
+        self._format = read_format(path)
         self._file = open_text(path)
         # Two of each, used in turn, so that one chunk can be read ahead of the one in use.
         self._buffers = [np.zeros(buffer_bytes + PADDING_BYTES, np.uint8) for _ in range(2)]
@@ -156,7 +156,7 @@ class FastqReader:
             self.text_bytes += count
 
     def _read_into(self, view: memoryview) -> int:
-        """Read text into `view`; where the gzip data is damaged, all of it before the damage.
+        """Read text into `view`; where packed data is damaged, all of it before the damage.
 
         A read that fails hands out nothing of what it inflated, so from there on the file is
         inflated again, piece by piece: the record named is then the right one.
@@ -166,9 +166,12 @@ class FastqReader:
                 count: int = self._file.readinto(view)  # type: ignore[attr-defined]
                 return count
             except EOFError:
-                self._fault = "the gzip file is cut short here; fetch it again"
-            except (zlib.error, isal_zlib.error, igzip.BadGzipFile) as error:  # type: ignore[misc]
-                self._fault = f"the gzip data is damaged here or before ({error}); fetch it again"
+                self._fault = f"the {self._format} file is cut short here; fetch it again"
+            except DAMAGE as error:
+                if not is_damage(error):
+                    raise
+                what = f"the {self._format} data is damaged here or before ({error})"
+                self._fault = f"{what}; fetch it again"
             self._rest = text_before_damage(self.path, self.text_bytes)
         while not self._piece:
             try:

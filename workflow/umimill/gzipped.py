@@ -1,4 +1,4 @@
-"""Files of reads as bytes: plain or gzip by their content, and how a gzip file is broken."""
+"""How a gzip file is broken."""
 
 from __future__ import annotations
 
@@ -7,22 +7,11 @@ import struct
 import zlib
 from collections.abc import Generator
 from pathlib import Path
-from typing import IO
-
-from isal import igzip
 
 from umimill.bgzf import BLOCK_BYTES, EOF_BLOCK
 from umimill.errors import UmimillError
 
 GZIP_MAGIC = b"\x1f\x8b"
-OTHER_FORMATS = {
-    b"BZh": "bzip2",
-    b"\xfd7zXZ": "xz",
-    b"\x28\xb5\x2f\xfd": "zstd",
-    b"BAM\x01": "BAM",
-    b"CRAM": "CRAM",
-}
-
 # gzip with an extra field, which begins with the size of the block.
 _BGZF_MAGIC = b"\x1f\x8b\x08\x04"
 _BGZF_SIZE = struct.Struct("<2sHH")
@@ -31,26 +20,6 @@ _BGZF_HEADER_BYTES = 18
 _MOST_BLOCK_BYTES = 1 << 16
 # Blocks that end with a record are not quite full.
 _FULL_SHARE = 0.99
-
-
-def open_text(path: Path) -> IO[bytes]:
-    """Open a FASTQ file, plain or gzip by its first bytes.
-
-    Raises:
-        UmimillError: where the content is of another format.
-    """
-    raw = path.open("rb", buffering=0)
-    magic = raw.read(8)
-    raw.seek(0)
-    for signature, name in OTHER_FORMATS.items():
-        if magic.startswith(signature):
-            raw.close()
-            raise UmimillError(f"{path}: this is {name}; give FASTQ as plain text or gzip")
-    if magic.startswith(GZIP_MAGIC):
-        raw.close()
-        opened: IO[bytes] = igzip.open(path, "rb")
-        return opened
-    return raw
 
 
 def text_before_damage(path: Path, start: int) -> Generator[bytes, None, bool]:
