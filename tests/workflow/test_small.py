@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 from collections.abc import Sequence
 from pathlib import Path
@@ -130,7 +131,9 @@ def test_a_library_that_fails_leaves_the_others_finished(finished: Path, tmp_pat
     fault = broken_run(finished, folder)
     result = runs.run_snakemake(folder, "--keep-going")
     assert result.code == 1
-    (line,) = set(result.errors)
+    said = re.findall(r"umimill: .*", result.output)
+    assert len(said) == 1, result.output
+    line = said[0]
     assert line.startswith(fault)
     assert "Traceback" not in result.output
     for log in ("small/1.log", "publish/single.log"):

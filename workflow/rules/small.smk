@@ -59,6 +59,8 @@ for number, run in enumerate(SMALL_RUNS):
                 ),
             shell:
                 "if [ -e {input.made}/failed.txt ]; then"
-                " tee {log} < {input.made}/failed.txt >&2; rm -r {input.made}; exit 1; fi; "
+                " cp {input.made}/failed.txt {log}; rm -r {input.made};"
+                # Snakemake ends its own lines late, so this one begins with an end.
+                " printf '\\n%s\\n' \"$(cat {log})\" >&2; exit 1; fi; "
                 "for folder in {params.folders}; do"
                 " mv -t results/$folder {input.made}/$folder/*; done 2> {log}"
